@@ -139,7 +139,7 @@ from polyad.experiments.settings import Plan
 from polyad.experiments.records import RecordStore
 from polyad.experiments.runs import run_all
 plan = Plan(["standin-tiny"], ["rank-1"], [5], ["none"], runs=400, epochs=2)
-run_all(plan.settings(plan.scenes), RecordStore(sys.argv[1]), progress=False)
+run_all(plan.settings(plan.scene), RecordStore(sys.argv[1]), progress=False)
 """
 
 
@@ -160,5 +160,5 @@ def test_killed_at_any_moment_every_record_is_whole_and_the_rest_is_done_later(t
     before = store.load()  # a broken line would warn, and a warning is an error here
     assert len(before) >= 3
     plan = Plan(["standin-tiny"], ["rank-1"], [5], ["none"], len(before) + 2, epochs=2)
-    assert run_all(plan.settings(plan.scenes), store, progress=False) == 2
+    assert run_all(plan.settings(plan.scene), store, progress=False) == 2
     assert [r.run.seed for r in store.load()] == list(range(len(before) + 2))

@@ -313,7 +313,7 @@ def test_the_key_changes_with_every_setting_and_with_the_models_own(monkeypatch)
 
 
 def test_noise_levels_multiply_the_noisy_runs_alone():
-    plan = Plan([TINY], ["cnn"], [5], ["none", "pixel"], 1, 1, noise_levels=(0.05, 0.2))
+    plan = Plan([TINY], ["cnn"], [5], ["none", "pixel"], 1, 1, noise_level=(0.05, 0.2))
     cells = [f"{TINY}_cnn_5_none", f"{TINY}_cnn_5_pixel-0.05", f"{TINY}_cnn_5_pixel"]
     assert [run.cell for run in plan.settings([TINY])] == cells
 
@@ -321,11 +321,11 @@ def test_noise_levels_multiply_the_noisy_runs_alone():
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"models": ["rank-9"]}, "rank-9.* known are rank-1, .*cnn"),
-        ({"noises": ["loud"]}, "loud.* known are none, pixel, band-offset"),
-        ({"protocols": ["luck"]}, "luck.* protocol; known are random, other-fields, blocks"),
-        ({"noise_levels": [5]}, "expected above 0 and at most 1, got 5; 0.05 is 5 %"),
-        ({"runs": -1}, "runs must not be negative"),
+        ({"model": ["rank-9"]}, "rank-9.* known are rank-1, .*cnn"),
+        ({"noise": ["loud"]}, "loud.* known are none, pixel, band-offset"),
+        ({"protocol": ["luck"]}, "luck.* protocol; known are random, other-fields, blocks"),
+        ({"noise_level": [5]}, r"above 0 and at most 1, .*0.05 is 5 %.* got \[5\]"),
+        ({"runs": -1}, "runs must be at least 0"),
         ({"epochs": 0}, "epochs must be at least 1"),
         ({"samples_per_class": [0]}, "samples_per_class must be at least 1"),
     ],

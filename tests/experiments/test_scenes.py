@@ -9,13 +9,13 @@ import scipy.io
 
 from polyad.cli import main
 from polyad.errors import InputError
-from polyad.experiments import NothingToRun, reproduce
+from polyad.experiments import NothingToRun, Plan, reproduce
 from polyad.experiments.records import RecordStore
-from polyad.experiments.scenes import STANDINS, load_scene, make_standin, present_scenes
+from polyad.experiments.scenes import load_scene, make_standin, present_scenes
 from polyad.scene.files.benchmark_scenes import KNOWN_SCENES
 
-CUBE, LABELS = make_standin(STANDINS["standin-tiny"])
-FAST = {"models": ["svm-spectrum"], "samples_per_class": [5], "noises": ["none"], "runs": 1}
+CUBE, LABELS = make_standin()
+PLAN = Plan(["botswana"], ["svm-spectrum"], [5], ["none"], runs=1)
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ def test_the_sums_of_indian_pines_are_those_of_the_records():
 
 
 def test_a_known_file_is_known_and_its_record_and_report_say_so(data, tmp_path):
-    reproduce(["botswana"], **FAST, out=tmp_path, progress=False)
+    reproduce(PLAN, out=tmp_path, progress=False)
     (record,) = RecordStore(tmp_path / "records").load()
     assert record.data == load_scene("botswana").identity
     assert record.data.status == "the known files"
@@ -68,10 +68,10 @@ def test_random_numbers_of_the_right_shape_are_refused(data):
 
 
 def test_a_report_of_records_needs_no_files(data, tmp_path, monkeypatch):
-    reproduce(["botswana"], **FAST, out=tmp_path, progress=False)
+    reproduce(PLAN, out=tmp_path, progress=False)
     monkeypatch.setenv("POLYAD_DATA", str(tmp_path / "empty"))
     load_scene.cache_clear()
-    done = reproduce(["botswana"], **(FAST | {"runs": 0}), out=tmp_path, progress=False)
+    done = reproduce(replace(PLAN, runs=0), out=tmp_path, progress=False)
     assert done.runs_there == 1
     assert "| SVM, spectrum | " in (tmp_path / "paper.md").read_text()
 
@@ -87,24 +87,10 @@ def test_nothing_to_run_ends_with_code_3_and_names_the_file(tmp_path, monkeypatc
     assert "polyad fetch pavia-university --from PaviaU.mat" in said
     assert not out.exists()
     with pytest.raises(NothingToRun, match="nothing was run"):
-        reproduce(["botswana"], out=out, progress=False)
+        reproduce(PLAN, out=out, progress=False)
     assert not out.exists()
 
 
 def test_an_unknown_scene_lists_the_known_ones():
-    with pytest.raises(InputError, match=r"known are indian-pines, .*standin-botswana"):
+    with pytest.raises(InputError, match=r"known are indian-pines, .*standin-tiny"):
         present_scenes(["mars"])
-
-
-@pytest.mark.parametrize(("name", "total"), [("pavia-university", 42776), ("botswana", 3248)])
-def test_standins_have_the_shape_and_label_counts_of_what_they_stand_for(name, total):
-    row = STANDINS[f"standin-{name}"]
-    assert row.shape == KNOWN_SCENES[name].shape
-    assert len(row.counts) == len(KNOWN_SCENES[name].class_names)
-    assert sum(row.counts) == total
-
-
-def test_a_standin_is_made_the_same_way_every_time():
-    again = make_standin(STANDINS["standin-tiny"])
-    assert np.array_equal(again[0], CUBE)
-    assert np.array_equal(again[1], LABELS)

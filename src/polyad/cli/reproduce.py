@@ -5,13 +5,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence, Set
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from polyad.cli import options as opt
 from polyad.cli.options import ADVANCED, DATA, OUTPUT, RUNS, Command, flag, option
-from polyad.errors import InputError
 from polyad.scene.files.paths import check_kind
 from polyad.terminal import put, say
 
@@ -102,32 +101,28 @@ def reproduce(
     """Run the paper's experiments: records, tables, figures, report."""
     if not force:
         check_kind(out / "report.html", "report")
-    if (train is None) != (test is None):
-        raise InputError("--train and --test are the two halves of one split; give both")
-    for what, number in (("epochs", epochs), ("jobs", jobs)):
-        if number < 1:
-            raise InputError(f"{what} must be at least 1, got {number}; leave --{what} out")
     from polyad import experiments
 
-    options: dict[str, Any] = {
-        "scenes": scene,
-        "models": model,
+    given = {
+        "scene": scene,
+        "model": model,
         "samples_per_class": samples_per_class,
-        "noises": noise,
-        "noise_levels": noise_level,
-        "protocols": protocol,
+        "noise": noise,
+        "noise_level": noise_level,
+        "protocol": protocol,
+        "train": None if train is None else str(train),
+        "test": None if test is None else str(test),
     }
-    given = {name: values for name, values in options.items() if values}
-    given |= {"runs": runs, "epochs": epochs, "out": out, "quick": quick, "progress": not as_json}
-    if train is not None and test is not None:
-        given["rasters"] = train, test
+    options = {name: value for name, value in given.items() if value}
+    plan = experiments.Plan(runs=runs, epochs=epochs, **options)
+    plan = experiments.QUICK if quick else plan
     try:
         if cluster is None:
-            done = experiments.reproduce(**given, jobs=jobs)
+            done = experiments.reproduce(plan, out=out, jobs=jobs, progress=not as_json)
         else:
             from polyad.distributed import reproduce_on
 
-            done = reproduce_on(cluster, **given)
+            done = reproduce_on(cluster, plan, out=out, progress=not as_json)
     except experiments.NothingToRun as error:
         if as_json:
             say({"runs_done": 0, "missing": error.missing}, True, "")

@@ -23,7 +23,7 @@ from polyad.errors import ClusterError, PolyadError
 if TYPE_CHECKING:
     from polyad.experiments.report import Reproduction
     from polyad.experiments.runs import Outcome
-    from polyad.experiments.settings import RunSettings
+    from polyad.experiments.settings import Plan, RunSettings
 
 Client: TypeAlias = Any  # of Dask, whose types are incomplete
 Future: TypeAlias = Any
@@ -410,17 +410,18 @@ def spread_runs(plan: Sequence[RunSettings], client: Client | None) -> Iterator[
         yield outcome
 
 
-def reproduce_on(cluster: Cluster, **options: Any) -> Reproduction:
+def reproduce_on(cluster: Cluster, plan: Plan | None = None, **options: Any) -> Reproduction:
     """Do what ``polyad reproduce --cluster CLUSTER`` asks for.
 
     Parameters
     ----------
     cluster
         See `open_cluster`.
+    plan : Plan, optional
     **options
         Of `polyad.experiments.reproduce`; ``jobs`` is not used.
     """
     from polyad.experiments.report import reproduce
 
     with open_cluster(cluster) as client:
-        return reproduce(**options, spread=partial(spread_runs, client=client))
+        return reproduce(plan, **options, spread=partial(spread_runs, client=client))

@@ -4,4 +4,6 @@ from .baselines import PatchSVC as PatchSVC
 from .report import NothingToRun as NothingToRun
 from .report import Reproduction as Reproduction
 from .report import reproduce as reproduce
+from .settings import QUICK as QUICK
+from .settings import Plan as Plan
 from .settings import RunSettings as RunSettings

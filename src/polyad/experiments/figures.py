@@ -7,7 +7,8 @@ Figures 2 to 5 are accuracy against epochs, mean line and deviation area. Colors
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import chain, product
 from pathlib import Path
 from typing import NamedTuple
 
@@ -41,22 +42,15 @@ TALL = 2.5  # a scene this many times as high as wide is shown lying on its side
 CNNS = ("cnn", "cnn-tuned")
 
 
-class Style(NamedTuple):
-    """Color and dashes of a line."""
-
-    color: str
-    dashes: tuple[float, ...] = ()
-
-
-STYLES: dict[str, Style] = {
-    "rank-1": Style("#4477AA"),
-    "rank-2": Style("#EE6677", (6, 2)),
-    "rank-3": Style("#228833", (2, 1.5)),
-    "rank-4": Style("#CCBB44", (6, 1.5, 1.5, 1.5)),
-    "rank-5": Style("#AA3377", (3, 1)),
-    "cnn": Style("#222222", (8, 2, 2, 2)),
-    "cnn-tuned": Style("#888888", (4, 1.5)),
-    "dense": Style("#66CCEE", (4, 2)),
+STYLES: dict[str, tuple[str, tuple[float, ...]]] = {  # color and dashes of a line
+    "rank-1": ("#4477AA", ()),
+    "rank-2": ("#EE6677", (6, 2)),
+    "rank-3": ("#228833", (2, 1.5)),
+    "rank-4": ("#CCBB44", (6, 1.5, 1.5, 1.5)),
+    "rank-5": ("#AA3377", (3, 1)),
+    "cnn": ("#222222", (8, 2, 2, 2)),
+    "cnn-tuned": ("#888888", (4, 1.5)),
+    "dense": ("#66CCEE", (4, 2)),
 }
 
 
@@ -81,35 +75,26 @@ def make_panel(
 def curves_figure(panels: Sequence[Sequence[Panel]]) -> Figure | None:
     """Draw accuracy against epochs, one panel in each place of the grid.
 
-    All panels share their axes. The paper's means after 50 and 500 epochs are crosses of the same
-    color, with its standard deviation as a bar. Rows and columns without a single run are left
-    out; None if none is left.
+    The paper's means after 50 and 500 epochs are crosses of the same color, with its standard
+    deviation as a bar. Rows without a single run are left out; None if none is left.
     """
-    filled = [row for row in panels if any(panel.curves for panel in row)]
-    if not filled:
+    rows = [row for row in panels if any(panel.curves for panel in row)]
+    if not rows:
         return None
-    kept = [k for k in range(len(filled[0])) if any(row[k].curves for row in filled)]
-    down, across = len(filled), len(kept)
+    down, across = len(rows), len(rows[0])
     width = max(7.4, 4.6 * across + 1.2)
     figure = Figure(figsize=(width, 3.2 * down + 0.9), layout="constrained")
-    places = figure.subplots(down, across, squeeze=False, sharex=True, sharey=True)
-    for row, line in enumerate(filled):
-        for column, k in enumerate(kept):
-            axes, panel = places[row][column], line[k]
-            if not panel.curves:
-                axes.set_axis_off()
-                continue
+    places = figure.subplots(down, across, squeeze=False, sharey=True)
+    for axes, panel in zip(places.flat, chain(*rows), strict=True):
+        if panel.curves:
             _draw_panel(axes, panel)
-            if row == down - 1 or not filled[row + 1][k].curves:
-                axes.set_xlabel("epoch (logarithmic)", fontsize=9, color=INK)
-                axes.tick_params(labelbottom=True)
-            if column == 0 or not line[kept[column - 1]].curves:
-                axes.set_ylabel("overall accuracy, test pixels (%)", fontsize=9, color=INK)
-                axes.tick_params(labelleft=True)
+        else:
+            axes.set_axis_off()
     low, high = places[0][0].get_ylim()
     places[0][0].set_ylim(max(low, 0), min(high, 100))
+    figure.supylabel("overall accuracy, test pixels (%)", fontsize=9, color=INK)
     figure.legend(
-        handles=_handles([cell for row in filled for panel in row for cell in panel.curves]),
+        handles=_handles([cell for panel in chain(*rows) for cell in panel.curves]),
         loc="outside lower center",
         ncols=int(width // 3.4),  # inches: the longest label
         fontsize=8.5,
@@ -137,6 +122,7 @@ def _draw_panel(axes: Axes, panel: Panel) -> None:
                 )  # fmt: skip
     axes.set_title(panel.title, fontsize=9.5, color=INK, loc="left")
     axes.set_xscale("log")
+    axes.set_xlabel("epoch (logarithmic)", fontsize=9, color=INK)
     ticks = [tick for tick in _TICKS if tick <= last]
     axes.set_xticks(ticks, [str(tick) for tick in ticks])
     axes.minorticks_off()
@@ -165,43 +151,26 @@ def _handles(cells: Sequence[Cell]) -> list[Artist]:
 
 def paper_figures(results: Results, scenes: Sequence[str], samples: Sequence[int]) -> Drawn:
     """Return Figures 2 to 5 that there are runs for: scenes are columns; noises, samples rows."""
-    first = samples[0]
-    level = f"{100 * PAPER_LEVEL:.0f} % noise"
+    level, first = f"{100 * PAPER_LEVEL:.0f} % noise", samples[0]
     noises = ("pixel", "band-offset")
-    legend = "Areas: one standard deviation. Crosses and bars: the paper's means and deviations."
-
-    def row(models: Sequence[str] | None, n: int, noise: str) -> list[Panel]:
-        return [
-            make_panel(
-                results, scene, models or (paper.rank_beside_cnn(scene, noise), *CNNS), n, noise
-            )
-            for scene in scenes
-        ]
-
-    figures = {
-        "figure-2": (
-            "Figure 2: Rank-R networks, no noise.",
-            curves_figure([row(RANKS, first, "none")]),
-        ),
-        "figure-3": (
-            "Figure 3: Rank-R network and CNNs, no noise.",
-            curves_figure([row(None, n, "none") for n in samples]),
-        ),
-        "figure-4": (
-            f"Figure 4: Rank-R networks with {level}: white noise per pixel (the paper's text) "
-            "and band offset (its code).",
-            curves_figure([row(RANKS, first, noise) for noise in noises]),
-        ),
-        "figure-5": (
-            f"Figure 5: Rank-R network and CNNs with {level}.",
-            curves_figure([row(None, n, noise) for noise in noises for n in samples]),
-        ),
-    }
-    return {
-        name: (f"{title} {legend}", figure)
-        for name, (title, figure) in figures.items()
-        if figure is not None
-    }
+    sources = "white noise per pixel (the paper's text) and band offset (its code)"
+    declared: tuple[tuple[str, bool, Iterable[tuple[str, int]]], ...] = (
+        ("Rank-R networks, no noise", True, [("none", first)]),
+        ("Rank-R network and CNNs, no noise", False, product(["none"], samples)),
+        (f"Rank-R networks with {level}: {sources}", True, product(noises, [first])),
+        (f"Rank-R network and CNNs with {level}", False, product(noises, samples)),
+    )
+    drawn: Drawn = {}
+    for number, (title, ranks, rows) in enumerate(declared, start=2):
+        panels = []
+        for noise, n in rows:
+            models = [RANKS if ranks else (paper.rank_beside_cnn(s, noise), *CNNS) for s in scenes]
+            pairs = zip(scenes, models, strict=True)
+            panels.append([make_panel(results, scene, shown, n, noise) for scene, shown in pairs])
+        if (figure := curves_figure(panels)) is not None:
+            legend = "Areas: one standard deviation. Crosses: the paper's means and deviations."
+            drawn[f"figure-{number}"] = f"Figure {number}: {title}. {legend}", figure
+    return drawn
 
 
 def write_figures(figures: Drawn, folder: str | os.PathLike[str]) -> None:
@@ -223,10 +192,10 @@ def scenes_figure(scenes: Sequence[str]) -> Drawn:
     places = figure.subplots(len(scenes), 3, squeeze=False, width_ratios=(1, 1, 0.85))
     for (left, middle, right), name in zip(places, scenes, strict=True):
         data = load_scene(name)
+        cube = xr.DataArray(data.cube, dims=("y", "x", "band"))
         # a known scene has wavelengths, which say what bands are shown
-        known = name in KNOWN_SCENES
-        scene = open_known(name) if known else xr.DataArray(data.cube, dims=("y", "x", "band"))
-        image, truth = false_color(scene), class_picture(data.labels, data.classes)
+        image = false_color(open_known(name) if name in KNOWN_SCENES else cube)
+        truth = class_picture(data.labels, data.classes)
         truth[data.labels == UNLABELED] = 255
         note = ", turned by 90 degrees" if _is_tall(image) else ""
         _show(left, image, f"{scene_title(name)}{note}")
@@ -261,8 +230,8 @@ def errors_figure(results: Results, scene: str, maps: MapStore, samples: int) ->
         _show(axes, picture, title)
     for axes in places[len(pictures) :]:
         axes.set_axis_off()
-    names = ((RIGHT, "right"), (WRONG, "wrong"), (TRAINED, "trained"))
-    handles = [Patch(color=color, label=name) for color, name in names]
+    names = {RIGHT: "right", WRONG: "wrong", TRAINED: "trained"}
+    handles = [Patch(color=color, label=name) for color, name in names.items()]
     figure.legend(handles=handles, loc="outside lower center", ncols=3, frameon=False, fontsize=9)
     title = (
         f"Where each model is wrong, {scene_title(scene)}. The first run, {samples} per class, no "
@@ -293,5 +262,4 @@ def _show(axes: Axes, picture: Picture, title: str) -> None:
     axes.set_title(title, fontsize=9, color=INK, loc="left")
     axes.set_xticks([])
     axes.set_yticks([])
-    for spine in axes.spines.values():
-        spine.set_color("#cccccc")
+    axes.spines[:].set_color("#cccccc")

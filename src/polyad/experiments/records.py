@@ -144,10 +144,8 @@ class RunRecord(Record):
 
     def to_line(self) -> str:
         """Return the record as one line of JSON, without its end."""
-        row = self.to_data()
-        for name in ("data", "machine"):
-            if row[name] is None:
-                del row[name]
+        optional = ("data", "machine")
+        row = {k: v for k, v in self.to_data().items() if v is not None or k not in optional}
         return json.dumps(row, separators=(",", ":"), allow_nan=False)
 
 
@@ -209,19 +207,16 @@ class RecordStore:
                 except ValueError as error:
                     broken.append((number, line, error))
             if broken:
-                self._set_aside(path, broken)
+                with durable.locked(self.folder / ".lock"):
+                    aside = durable.set_aside(path, [line for _, line, _ in broken])
+            for number, _, why in broken:
+                warnings.warn(
+                    f"{path}, line {number} is no whole record ({why}); it was set aside in "
+                    f"{aside.name}, and its run will be done again",
+                    BrokenRecordWarning,
+                    stacklevel=2,
+                )
         return records
-
-    def _set_aside(self, path: Path, broken: list[tuple[int, bytes, ValueError]]) -> None:
-        with durable.locked(self.folder / ".lock"):
-            aside = durable.set_aside(path, [line for _, line, _ in broken])
-        for number, _, why in broken:
-            warnings.warn(
-                f"{path}, line {number} is no whole record ({why}); it was set aside in "
-                f"{aside.name}, and its run will be done again",
-                BrokenRecordWarning,
-                stacklevel=3,
-            )
 
 
 class MapStore:

@@ -14,32 +14,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import product
 from pathlib import Path
-from typing import Any
 
 from polyad.atomic import replacing
 from polyad.errors import InputError, SceneError
-from polyad.experiments import paper
-from polyad.experiments.figures import (
-    Drawn,
-    errors_figure,
-    paper_figures,
-    scenes_figure,
-    write_figures,
-)
+from polyad.experiments import figures
 from polyad.experiments.records import MapStore, RecordStore
 from polyad.experiments.runs import Spread, run_all
 from polyad.experiments.scenes import load_scene, present_scenes, scene_title
-from polyad.experiments.settings import (
-    DEFAULT_MODELS,
-    MODELS,
-    NOISES,
-    PAPER_LEVEL,
-    PAPER_PROTOCOL,
-    QUICK,
-    Plan,
-)
+from polyad.experiments.settings import MODELS, NOISES, Plan
 from polyad.experiments.statistics import Cell, Results
-from polyad.experiments.tables import Table, all_tables, write_tables
+from polyad.experiments.tables import all_tables, write_tables
 from polyad.scene.assess.pages import PageFigure, PageImage, page_image, render
 from polyad.scene.draw.color import class_picture
 from polyad.scene.raster.classes import ClassInfo
@@ -54,6 +38,10 @@ METHOD = (
     "the output layer. Accuracies are those after the last epoch, never the best epoch's. Standard "
     "deviations are over runs, with n - 1. A cell with fewer runs than asked for says how many it "
     "has."
+)
+FILES = (
+    "The files in `tables/` have all rows and all tables, also those of Table 3 that are not shown "
+    "here."
 )
 
 
@@ -92,7 +80,7 @@ class Reproduction:
     runs_there: int
     missing: dict[str, str]
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return plain values, as JSON wants them."""
         return asdict(self) | {"out": str(self.out), "report": str(self.report)}
 
@@ -103,55 +91,29 @@ class Reproduction:
 
 
 def reproduce(
-    scenes: Sequence[str] = paper.SCENES,
-    models: Sequence[str] = DEFAULT_MODELS,
-    samples_per_class: Sequence[int] = paper.SAMPLES,
-    noises: Sequence[str] = tuple(NOISES),
-    runs: int = paper.RUNS,
-    epochs: int = paper.EPOCHS[-1],
-    jobs: int = 1,
+    plan: Plan | None = None,
+    *,
     out: str | os.PathLike[str] = "polyad-paper",
-    quick: bool = False,
+    jobs: int = 1,
     progress: bool = True,
     spread: Spread | None = None,
-    protocols: Sequence[str] = (PAPER_PROTOCOL,),
-    rasters: tuple[str | os.PathLike[str], str | os.PathLike[str]] | None = None,
-    noise_levels: Sequence[float] = (PAPER_LEVEL,),
 ) -> Reproduction:
     """Run the paper's experiments and write the report; killed, it resumes where it stopped.
 
     Parameters
     ----------
-    scenes : sequence of str
-        Known scenes or stand-ins. One whose files are not on this machine is left out, and the
-        report says so.
-    models : sequence of str
-        Keys of `polyad.experiments.settings.MODELS`.
-    samples_per_class : sequence of int
-    noises : sequence of str
-        ``none``, ``pixel`` (the paper's text), ``band-offset`` (its published code).
-    runs : int
-        Seeds 0, 1, ...; 0 writes the report of the records that are there.
-    epochs : int
+    plan : Plan, optional
+        The runs; by default those of the paper. A scene whose files are not on this machine is
+        left out, and the report says so. With 0 runs, only the report is written, of the records
+        that are there.
+    out : path-like
     jobs : int
         Processes of one thread each.
-    out : path-like
-    quick : bool
-        Indian Pines, ranks 1 and 2 and the CNN, 10 samples per class, no noise, 3 runs, 50 epochs,
-        whatever else is asked: a few minutes.
     progress : bool
         Show a live line.
     spread : callable, optional
         See `polyad.experiments.runs.run_all`; `polyad.distributed.reproduce_on` has one for a
         cluster.
-    protocols : sequence of str
-        Which pixels train and test: ``random`` (the paper), ``other-fields``, ``blocks``; see
-        `polyad.scene.learn.sampling`.
-    rasters : (path-like, path-like), optional
-        Training and test pixels of a published split, which is then the only protocol; see
-        `polyad.scene.FixedSplit`.
-    noise_levels : sequence of float
-        Standard deviation of the noise as a share of each band's maximum.
 
     Returns
     -------
@@ -165,44 +127,28 @@ def reproduce(
     Examples
     --------
     >>> import tempfile
-    >>> done = reproduce(["standin-tiny"], ["rank-1"], [5], ["none"], runs=1, epochs=2,
-    ...                  out=tempfile.mkdtemp(), progress=False)
+    >>> plan = Plan(["standin-tiny"], ["rank-1"], [5], ["none"], runs=1, epochs=2)
+    >>> done = reproduce(plan, out=tempfile.mkdtemp(), progress=False)
     >>> done.runs_done, done.report.name
     (1, 'report.html')
     """
-    given = None if rasters is None else (os.fspath(rasters[0]), os.fspath(rasters[1]))
-    plan = Plan(
-        scenes, models, samples_per_class, noises, runs, epochs, protocols, noise_levels, given
-    )
-    if quick:
-        plan = QUICK
+    plan = Plan() if plan is None else plan
     if jobs < 1:
         raise InputError(f"jobs must be at least 1, got {jobs}; 1 runs one after the other")
-    present, missing = present_scenes(plan.scenes)
+    present, missing = present_scenes(plan.scene)
     pending = plan.settings(present)
     if plan.runs and not present:
         raise NothingToRun(missing)
     home = Path(out)
     records, maps = RecordStore(home / "records"), MapStore(home / "maps")
     done = run_all(pending, records, maps, jobs=jobs, progress=progress, spread=spread)
-    results = Results(records.load())
-    command = "polyad reproduce --quick" if quick else plan.command()
-    shown = home.name if home.is_absolute() else str(home)
-    report = Report(
-        results,
-        plan,
-        f"{command} --out {shlex.quote(shown)}",
-        missing,
-        present,
-        maps,
-        NOTES if (home / NOTES).is_file() else None,
-    )
-    write_tables(report.tables, home / "tables")
-    write_figures(report.figures, home / "figures")
+    report = Report(home, plan, missing)
+    write_tables(report.all_tables, home / "tables")
+    figures.write_figures(report.figures, home / "figures")
     for name, text in (("paper.md", report.markdown()), ("report.html", report.html())):
         with replacing(home / name) as temporary:
             temporary.write_text(text, encoding="utf-8")
-    return Reproduction(home, done, len(results.all()), missing)
+    return Reproduction(home, done, len(report.results.all()), missing)
 
 
 class Report:
@@ -210,34 +156,21 @@ class Report:
 
     Parameters
     ----------
-    results : Results
+    home : Path
+        Folder of the records and of the class maps, which are held against the ground truth.
     plan : Plan
         What was asked for; scenes without runs keep their columns, with empty cells.
-    command : str
-        What makes it.
     missing : mapping
-        Scene -> why it is missing.
-    present : sequence of str
-        Scenes whose files are on this machine: they are shown.
-    maps : MapStore
-        Class maps, which are held against the ground truth of ``present`` scenes.
-    notes : str, optional
-        Name of the page beside the report that was written by hand.
+        Scene -> why its files are not on this machine; the others are shown.
     """
 
-    def __init__(
-        self,
-        results: Results,
-        plan: Plan,
-        command: str,
-        missing: Mapping[str, str],
-        present: Sequence[str],
-        maps: MapStore,
-        notes: str | None = None,
-    ) -> None:
-        self.results, self.command, self.missing, self.notes = results, command, missing, notes
-        self.maps = maps
-        self.scenes = [scene for scene in results.scenes() if scene in plan.scenes]
+    def __init__(self, home: Path, plan: Plan, missing: Mapping[str, str]) -> None:
+        self.missing, self.maps = missing, MapStore(home / "maps")
+        self.results = results = Results(RecordStore(home / "records").load())
+        shown = home.name if home.is_absolute() else str(home)
+        self.command = f"{plan.command()} --out {shlex.quote(shown)}"
+        self.notes = NOTES if (home / NOTES).is_file() else None
+        self.scenes = [scene for scene in results.scenes() if scene in plan.scene]
         counts = Counter((r.run.scene, r.data) for r in results.all())
         self.data = [
             f"{scene_title(scene)}, {count} runs: SHA-256 of the values of the cube "
@@ -245,31 +178,29 @@ class Report:
             for (scene, data), count in counts.items()
             if data is not None and scene in self.scenes
         ]
-        self.tables: list[Table] = all_tables(results, plan, missing)
-        shown = [scene for scene in plan.scenes if scene in present]
-        first = plan.samples_per_class[0]
-        self.figures: Drawn = scenes_figure(shown)
-        self.figures |= paper_figures(results, self.scenes, plan.samples_per_class)
-        for scene in shown:
-            self.figures |= errors_figure(results, scene, maps, first)
+        self.all_tables = all_tables(results, plan, missing)
+        self.tables = [table.on_page() for table in self.all_tables if table.shown != 0]
+        present = [scene for scene in plan.scene if scene not in missing]
+        self.figures = figures.scenes_figure(present)
+        self.figures |= figures.paper_figures(results, self.scenes, plan.samples_per_class)
+        for scene in present:
+            first = plan.samples_per_class[0]
+            self.figures |= figures.errors_figure(results, scene, self.maps, first)
 
     def markdown(self) -> str:
         """Return the page; it expects ``figures/*.png`` beside it."""
-        lines = [f"# {TITLE}", ""]
-        lines += [f"Made by `{self.command}` from the records beside this page (`records/`).", ""]
+        made = f"Made by `{self.command}` from the records beside this page (`records/`)."
+        lines = [f"# {TITLE}", "", made, ""]
         if self.missing:
             names = " and ".join(map(scene_title, self.missing))
             fetch = " and ".join(f"`polyad fetch {scene}`" for scene in self.missing)
             lines += [f"**{names} wait for their files:** {fetch}, then the same command.", ""]
         if self.notes is not None:
-            lines += [
-                f"What follows from it is written by hand in [{self.notes}]({self.notes}).",
-                "",
-            ]
+            lines += [f"Remarks are written by hand in [{self.notes}]({self.notes}).", ""]
         lines += [METHOD, "", *(f"- {line}" for line in self.data), "", "## Figures", ""]
         for name, (title, _) in self.figures.items():
-            lines += [f"![{title}](figures/{name}.png)", "", f"*{title}*", ""]
-        lines += ["## Tables", ""]
+            lines += [f"![{title.partition('. ')[0]}](figures/{name}.png)", "", f"*{title}*", ""]
+        lines += ["## Tables", "", FILES, ""]
         for table in self.tables:
             note = [table.note, ""] if table.note else []
             lines += [f"### {table.title}", "", *note, table.markdown(), ""]
@@ -285,7 +216,7 @@ class Report:
             summary=f"Runs of {where}. Beside each number stands the paper's, with the difference "
             "in the paper's standard deviations.",
             report=self,
-            method=METHOD,
+            method=f"{METHOD} {FILES}",
             figures=[
                 PageFigure(title.partition(". ")[0], title.partition(". ")[2], picture)
                 for title, figure in self.figures.values()

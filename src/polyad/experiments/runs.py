@@ -71,15 +71,14 @@ class _Trial:
         """Fit the model, and classify the test pixels after the epochs of its curve."""
         patches, classes = self.patches(self.split.train), self.labels[tuple(self.split.train.T)]
         started = time.process_time()
-        if self.model.iterative:
-            self.estimator.fit(patches, classes, on_epoch=self.on_epoch)
-            self.seconds["fit"] = time.process_time() - started - self.seconds["evaluate"]
-        else:
-            self.estimator.fit(patches, classes)
-            fitted = time.process_time()
+        hook = {"on_epoch": self.on_epoch} if self.model.iterative else {}
+        self.estimator.fit(patches, classes, **hook)
+        fitted = time.process_time()
+        self.seconds["fit"] = fitted - started - self.seconds["evaluate"]
+        if not self.model.iterative:
             predicted = self.estimator.predict(self.patches(self.split.test))
             self.keep_scores(self.settings.epochs, predicted)
-            self.seconds = {"fit": fitted - started, "evaluate": time.process_time() - fitted}
+            self.seconds["evaluate"] = time.process_time() - fitted
 
     def on_epoch(self, epoch: int, network: nn.Module) -> None:
         """Classify the test pixels, if it is time."""

@@ -1,10 +1,10 @@
-"""The scenes of the experiments, in memory: known ones, and made ones for tests and timing.
+"""The scenes of the experiments, in memory: known ones, and a made one for tests and timing.
 
 A known scene is run only if its files have the sums that are known of its name, or if it comes with
 an installed package. Every record says what the data were: sums, shape and range.
 
-A made scene (``standin-...``) has the shape, classes and label counts of a real one. Its spectra
-and its layout are invented, so that an accuracy reached on it says nothing about the real scene.
+The spectra and the layout of the made scene are invented: an accuracy reached on it says nothing
+about a real one.
 """
 
 from __future__ import annotations
@@ -75,25 +75,7 @@ class SceneData:
     identity: Identity
 
 
-@dataclass(frozen=True)
-class StandIn:
-    """Shape and pixels per class of a scene to be made up."""
-
-    shape: tuple[int, int, int]
-    counts: tuple[int, ...]
-
-
-STANDINS: dict[str, StandIn] = {
-    "standin-pavia-university": StandIn(
-        (610, 340, 103), (6631, 18649, 2099, 3064, 1345, 5029, 1330, 3682, 947)
-    ),
-    "standin-botswana": StandIn(
-        (1476, 256, 145),
-        (270, 101, 251, 215, 269, 269, 259, 203, 314, 248, 305, 181, 268, 95),
-    ),
-    "standin-tiny": StandIn((40, 32, 12), (300, 200, 100)),
-}
-_TILE = 8  # pixels; labels of a made scene come in fields of this side
+STANDIN = "standin-tiny"
 
 
 def scene_title(name: str) -> str:
@@ -109,7 +91,7 @@ def scene_title(name: str) -> str:
 
 @lru_cache(maxsize=2)
 def load_scene(name: str) -> SceneData:
-    """Return a known scene or a stand-in by name.
+    """Return a known scene or the made one by name.
 
     Raises
     ------
@@ -123,17 +105,26 @@ def load_scene(name: str) -> SceneData:
     >>> load_scene("indian-pines").cube.shape
     (145, 145, 200)
     """
-    known("scene", name, {**KNOWN_SCENES, **STANDINS})
-    if name in STANDINS:
-        cube, labels = make_standin(STANDINS[name])
-        table = enumerate(palette(len(STANDINS[name].counts)), start=1)
-        classes = tuple(ClassInfo(k, f"made {k}", color) for k, color in table)
+    known("scene", name, dict.fromkeys((*KNOWN_SCENES, STANDIN)))
+    files: list[str | None] = [None, None]
+    if name == STANDIN:
+        status = MADE
+        cube, labels = make_standin()
+        classes = tuple(ClassInfo(k, f"made {k}", c) for k, c in enumerate(palette(3), start=1))
     else:
-        _check_files(name, KNOWN_SCENES[name])
+        row, status = KNOWN_SCENES[name], PACKAGED
+        if not row.bundled:
+            _check_files(name, row)
+            files, status = [file.sha256 for file in row.files], KNOWN_FILES
         opened, raster = open_known(name), open_known_labels(name)
         cube = opened.transpose("y", "x", "band").to_numpy().astype(np.float32)
         labels, classes = raster.to_numpy(), class_table(raster)
-    return SceneData(cube, labels, classes, _identify(name, cube, labels))
+    height, width, bands = cube.shape
+    identity = Identity(
+        cube=values_sum(cube), labels=values_sum(labels), cube_file=files[0], labels_file=files[1],
+        shape=(height, width, bands), low=float(cube.min()), high=float(cube.max()), status=status,
+    )  # fmt: skip
+    return SceneData(cube, labels, classes, identity)
 
 
 def present_scenes(names: Sequence[str]) -> tuple[list[str], dict[str, str]]:
@@ -154,82 +145,42 @@ def values_sum(values: NDArray[Any]) -> str:
     return hashlib.sha256(np.ascontiguousarray(values, dtype=kind).data).hexdigest()
 
 
-def _identify(name: str, cube: NDArray[np.float32], labels: NDArray[np.uint16]) -> Identity:
-    """Return what the data are; of a known scene, its files were checked."""
-    files: list[str | None] = [None, None]
-    status = MADE
-    if name in KNOWN_SCENES:
-        status = PACKAGED
-        if not KNOWN_SCENES[name].bundled:
-            files, status = [file.sha256 for file in KNOWN_SCENES[name].files], KNOWN_FILES
-    height, width, bands = cube.shape
-    return Identity(
-        cube=values_sum(cube), labels=values_sum(labels), cube_file=files[0], labels_file=files[1],
-        shape=(height, width, bands), low=float(cube.min()), high=float(cube.max()), status=status,
-    )  # fmt: skip
-
-
 def _check_files(name: str, row: KnownScene) -> None:
     """Raise `SceneError` if files that are there are not the known ones."""
-    for file in () if row.bundled else row.files:
+    for file in row.files:
         path = data_folder() / file.name
-        if path.is_file() and (got := sha256_of(path)) != file.sha256:
+        if path.is_file() and (found := sha256_of(path)) != file.sha256:
             raise SceneError(
-                f"these may not be the data of {row.title}: {path} has SHA-256 {got}, expected "
+                f"these may not be the data of {row.title}: {path} has SHA-256 {found}, expected "
                 f"{file.sha256}; fetch the original with `polyad fetch {name}`"
             )
 
 
-def make_standin(
-    row: StandIn, random_state: int = 0
-) -> tuple[NDArray[np.float32], NDArray[np.uint16]]:
-    """Make a cube and its labels.
+def make_standin() -> tuple[NDArray[np.float32], NDArray[np.uint16]]:
+    """Make a small cube (40, 32, 12) and its labels of three classes, for tests and timing.
 
     Each class has a smooth spectrum; a pixel is its class's spectrum times a brightness, plus
     noise. Fields of 8 x 8 pixels are dealt to the classes in random places.
 
-    Parameters
-    ----------
-    row : StandIn
-    random_state : int
-
-    Returns
-    -------
-    cube : ndarray of float32, shape (height, width, bands)
-    labels : ndarray of uint16, shape (height, width)
-        0 is unlabeled.
-
     Examples
     --------
-    >>> cube, labels = make_standin(STANDINS["standin-tiny"])
+    >>> cube, labels = make_standin()
     >>> cube.shape, np.bincount(labels.ravel())[1:].tolist()
     ((40, 32, 12), [300, 200, 100])
     """
-    rng = np.random.default_rng(random_state)
-    labels = _fields(row, rng)
-    height, width, bands = row.shape
-    wave = np.linspace(0, 1, bands)
+    rng = np.random.default_rng(0)
+    labels = np.zeros((40, 32), dtype=np.uint16)
+    fields = iter(rng.permutation(20))
+    for k, left in enumerate((300, 200, 100), start=1):
+        while left > 0:
+            row, column = divmod(int(next(fields)), 4)
+            field = np.where(np.arange(64) < left, k, 0).reshape(8, 8)
+            labels[8 * row : 8 * row + 8, 8 * column : 8 * column + 8] = field
+            left -= 64
     terms = np.arange(1, 7)[:, None]
-    waves = np.cos(np.pi * terms * wave) / terms  # (6, bands)
-    spectra = 3 + rng.normal(size=(len(row.counts) + 1, 6)) @ waves  # (classes, bands)
-    brightness = 1 + 0.1 * rng.standard_normal((height, width, 1), dtype=np.float32)
+    waves = np.cos(np.pi * terms * np.linspace(0, 1, 12)) / terms  # (6, bands)
+    spectra = 3 + rng.normal(size=(4, 6)) @ waves  # (classes, bands)
+    brightness = 1 + 0.1 * rng.standard_normal((40, 32, 1), dtype=np.float32)
     cube = spectra.astype(np.float32)[labels] * brightness
     cube += 0.3 * rng.standard_normal(cube.shape, dtype=np.float32)
     return cube * 1000, labels
-
-
-def _fields(row: StandIn, rng: np.random.Generator) -> NDArray[np.uint16]:
-    """Deal whole tiles to each class in turn, the last one only in part."""
-    height, width, _ = row.shape
-    labels = np.zeros((height, width), dtype=np.uint16)
-    down, across = height // _TILE, width // _TILE
-    tiles = iter(rng.permutation(down * across))
-    for k, count in enumerate(row.counts, start=1):
-        left = count
-        while left > 0:
-            top, start = divmod(int(next(tiles)), across)
-            field = labels[_TILE * top :, _TILE * start :][:_TILE, :_TILE]
-            here = min(left, field.size)
-            field[np.unravel_index(np.arange(here), field.shape)] = k
-            left -= here
-    return labels

@@ -12,8 +12,9 @@ import json
 import shlex
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from itertools import product
+from types import NoneType
 from typing import Any, TypeVar
 
 import numpy as np
@@ -23,7 +24,7 @@ from polyad.errors import InputError
 from polyad.estimators import RankRClassifier
 from polyad.experiments import paper
 from polyad.experiments.baselines import CNNClassifier, DenseClassifier, PatchSVC
-from polyad.scene.learn.sampling import DRAWS, FixedSplit, Labels, Protocol, Split
+from polyad.scene.learn import sampling
 from polyad.scene.raster.windows import Border
 
 T = TypeVar("T")
@@ -39,10 +40,9 @@ PAPER_PROTOCOL = "random"
 PAPER_LEVEL = 0.2  # deviation of the noise, as a share of each band's maximum
 AS_GIVEN = 0  # samples per class of a published split
 # Accuracy without overlap is a score of every run, no protocol
-RUN_PROTOCOLS = {name: DRAWS[name] for name in ("random", "other-fields", "blocks")}
+RUN_PROTOCOLS = {name: sampling.DRAWS[name] for name in ("random", "other-fields", "blocks")}
 # Our name of a setting -> its name in the records, which are hashed and older than ours
 STORED_NAMES = {"protocol": "sampling", "optimizer": "optimiser"}
-CURRENT_NAMES = {stored: name for name, stored in STORED_NAMES.items()}
 
 
 @dataclass(frozen=True)
@@ -110,34 +110,20 @@ _CNN = {
 }
 # Chosen on folds of training labels: `python -m benchmarks.cnn_tuning`, docs/results/cnn-tuning.md
 _CNN_TUNED = _CNN | {"activation": "relu", "optimizer": "adam", "learning_rate": 0.002}
-_DENSE = {
-    "hidden": 75,
-    "activation": "tanh",
-    "optimizer": "adam",
-    "learning_rate": 5e-4,
-    "batch_size": 65,
-}
+_DENSE = {name: _CNN[name] for name in ("hidden", "activation", "batch_size")}
+_DENSE |= {"optimizer": "adam", "learning_rate": 5e-4}
 
 MODELS: dict[str, Model] = {
     **{
-        f"rank-{rank}": Model(
-            f"Rank-{rank} FNN",
-            RankRClassifier,
-            {"rank": rank, **_PAPER},
-        )
+        f"rank-{rank}": Model(f"Rank-{rank} FNN", RankRClassifier, {"rank": rank, **_PAPER})
         for rank in range(1, 6)
     },
     "cnn": Model("CNN, as the paper describes it", CNNClassifier, _CNN),
     "cnn-tuned": Model("CNN, tuned", CNNClassifier, _CNN_TUNED),
     "dense": Model("Dense FNN", DenseClassifier, _DENSE),
     **{
-        f"svm-{features}": Model(
-            f"SVM, {features.replace('-', ' ')}",
-            PatchSVC,
-            {"features": features},
-            iterative=False,
-        )
-        for features in ("spectrum", "patch-mean")
+        f"svm-{seen}": Model(f"SVM, {seen.replace('-', ' ')}", PatchSVC, {"features": seen}, False)
+        for seen in ("spectrum", "patch-mean")
     },
 }
 RANKS = tuple(name for name in MODELS if name.startswith("rank-"))
@@ -211,46 +197,45 @@ class RunSettings:
 
     def to_stored(self) -> dict[str, Any]:
         """Return everything that decides the outcome, by the names that the records have for it."""
-        asked = asdict(self)
-        del asked["rasters"]
+        values = asdict(self)
+        del values["rasters"]
         if self.protocol == PAPER_PROTOCOL:  # the first records are older than the choice
-            del asked["protocol"]
-        own = _renamed(known("model", self.model, MODELS).settings, STORED_NAMES)
-        return _renamed(asked, STORED_NAMES) | {"model_settings": own}
+            del values["protocol"]
+        model = _renamed(known("model", self.model, MODELS).settings, STORED_NAMES)
+        return _renamed(values, STORED_NAMES) | {"model_settings": model}
 
     @classmethod
     def from_stored(cls, stored: Mapping[str, Any]) -> RunSettings:
         """Undo `to_stored`; the model's own settings are left to the hash."""
-        ours = _renamed(stored, CURRENT_NAMES)
-        return cls(**{name: value for name, value in ours.items() if name != "model_settings"})
+        values = _renamed(stored, {stored: name for name, stored in STORED_NAMES.items()})
+        values.pop("model_settings", None)
+        return cls(**values)
 
-    def split(self, labels: Labels) -> Split:
+    def split(self, labels: sampling.Labels) -> sampling.Split:
         """Return the training and the test pixels, drawn by the seed.
 
         Pixels of a class without training pixels are not tested.
         """
         if self.rasters is not None:
-            return self._given().split(labels, self.seed)
+            return self._given(self.rasters).split(labels, self.seed)
         known("protocol", self.protocol, RUN_PROTOCOLS)
-        draw = Protocol(self.protocol, self.samples_per_class, self.window, self.border)
+        draw = sampling.Protocol(self.protocol, self.samples_per_class, self.window, self.border)
         with warnings.catch_warnings():  # of classes too small for blocks: the table says so once
             warnings.simplefilter("ignore", UserWarning)
             drawn = draw.split(labels, self.seed)
         trained, tested = drawn.classes_of(labels)
-        return Split(drawn.train, drawn.test[np.isin(tested, trained)])
+        return sampling.Split(drawn.train, drawn.test[np.isin(tested, trained)])
 
     def labels(self, labels: NDArray[np.uint16]) -> NDArray[np.uint16]:
         """Return the classes that train and test: the scene's own, or those of a given split."""
-        return labels if self.rasters is None else self._given().labels
+        return labels if self.rasters is None else self._given(self.rasters).labels
 
-    def _given(self) -> FixedSplit:
-        if self.rasters is None:
-            raise InputError(f"{self.protocol} wants its two rasters; give --train and --test")
-        given = FixedSplit.open(*self.rasters)
+    def _given(self, rasters: tuple[str, str]) -> sampling.FixedSplit:
+        given = sampling.FixedSplit.open(*rasters)
         if given.name != self.protocol:
             raise InputError(
-                f"{' and '.join(self.rasters)} changed since the runs were planned: {given.name} "
-                f"is not {self.protocol}; run the command again"
+                f"{' and '.join(rasters)} changed since the runs were planned: expected "
+                f"{self.protocol}, got {given.name}; run the command again"
             )
         return given
 
@@ -284,58 +269,59 @@ def _renamed(values: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, A
 
 @dataclass(frozen=True)
 class Plan:
-    """What is asked for: the paper's tables, unless it is said otherwise.
+    """The runs to do: those of the paper's tables, unless told otherwise.
+
+    The names are those of the options of ``polyad reproduce``.
 
     Attributes
     ----------
-    scenes, models, noises, protocols : sequence of str
+    scene, model, noise, protocol : sequence of str
     samples_per_class : sequence of int
     runs, epochs : int
         Seeds 0, 1, ...; 0 runs plan nothing.
-    noise_levels : sequence of float
+    noise_level : sequence of float
         Runs without noise are planned once, whatever the levels.
-    rasters : (str, str), optional
-        Files of a published split, which is then the only protocol: the samples per class are
+    train, test : str, optional
+        Rasters of a published split, which is then the only protocol: the samples per class are
         those it has, and no pixel is dropped at the border.
 
     Examples
     --------
     >>> plan = Plan(["indian-pines"], ["rank-1", "cnn"], [10], ["none"], runs=2, epochs=5)
-    >>> [(run.model, run.seed) for run in plan.settings(plan.scenes)]
+    >>> [(run.model, run.seed) for run in plan.settings(plan.scene)]
     [('rank-1', 0), ('rank-1', 1), ('cnn', 0), ('cnn', 1)]
+    >>> Plan(runs=2).command()
+    'polyad reproduce --runs 2'
     """
 
-    scenes: Sequence[str] = paper.SCENES
-    models: Sequence[str] = DEFAULT_MODELS
+    scene: Sequence[str] = paper.SCENES
+    model: Sequence[str] = DEFAULT_MODELS
     samples_per_class: Sequence[int] = paper.SAMPLES
-    noises: Sequence[str] = tuple(NOISES)
+    noise: Sequence[str] = tuple(NOISES)
     runs: int = paper.RUNS
     epochs: int = paper.EPOCHS[-1]
-    protocols: Sequence[str] = (PAPER_PROTOCOL,)
-    noise_levels: Sequence[float] = (PAPER_LEVEL,)
-    rasters: tuple[str, str] | None = None
+    protocol: Sequence[str] = (PAPER_PROTOCOL,)
+    noise_level: Sequence[float] = (PAPER_LEVEL,)
+    train: str | None = None
+    test: str | None = None
 
     def __post_init__(self) -> None:
-        for model in self.models:
-            known("model", model, MODELS)
-        for noise in self.noises:
-            known("noise", noise, NOISES)
-        for protocol in self.protocols:
-            known("protocol", protocol, RUN_PROTOCOLS)
-        counts = [("samples_per_class", n) for n in self.samples_per_class]
-        for what, value in [("epochs", self.epochs), *counts]:
-            if value < 1:
-                raise InputError(f"{what} must be at least 1, got {value}")
-        for level in self.noise_levels:
-            if not 0 < level <= 1:
-                raise InputError(
-                    "noise_level is a share of each band's maximum: expected above 0 and at most "
-                    f"1, got {level:g}; 0.05 is 5 %"
-                )
-        if self.runs < 0:
-            raise InputError(
-                f"runs must not be negative, got {self.runs}; 0 writes the report alone"
-            )
+        for what, table in (("model", MODELS), ("noise", NOISES), ("protocol", RUN_PROTOCOLS)):
+            for name in getattr(self, what):
+                known(what, name, table)
+        for what, valid, expected in (
+            ("epochs", self.epochs >= 1, "at least 1"),
+            ("runs", self.runs >= 0, "at least 0, which writes the report alone"),
+            ("samples_per_class", min(self.samples_per_class) >= 1, "at least 1"),
+            (
+                "noise_level",
+                all(0 < level <= 1 for level in self.noise_level),
+                "above 0 and at most 1, a share of each band's maximum (0.05 is 5 %)",
+            ),
+            ("train", bool(self.train) == bool(self.test), "given together with test"),
+        ):
+            if not valid:
+                raise InputError(f"{what} must be {expected}, got {getattr(self, what)}")
 
     @property
     def full(self) -> int:
@@ -344,42 +330,33 @@ class Plan:
 
     def settings(self, scenes: Sequence[str]) -> list[RunSettings]:
         """Return the runs of ``scenes``, cell by cell, the seeds of a cell together."""
-        protocols, samples = self.protocols, self.samples_per_class
+        protocols, samples, rasters = self.protocol, self.samples_per_class, None
         border: Border = "drop"
-        if self.rasters is not None:
-            protocols, samples = (FixedSplit.open(*self.rasters).name,), (AS_GIVEN,)
+        if self.train is not None and self.test is not None:
+            rasters = self.train, self.test
+            protocols, samples = (sampling.FixedSplit.open(*rasters).name,), (AS_GIVEN,)
             border = "reflect"
         return [
             RunSettings(
                 scene, model, n, noise, self.epochs, seed, level, border=border,
-                protocol=protocol, rasters=self.rasters,
+                protocol=protocol, rasters=rasters,
             )
             for scene, protocol, noise, n, model in product(
-                scenes, protocols, self.noises, samples, self.models
+                scenes, protocols, self.noise, samples, self.model
             )
-            for level in ((PAPER_LEVEL,) if noise == "none" else self.noise_levels)
+            for level in ((PAPER_LEVEL,) if noise == "none" else self.noise_level)
             for seed in range(self.runs)
         ]  # fmt: skip
 
     def command(self) -> str:
-        """Return the command that asks for the same; what is as by default is left out."""
-        default = Plan()
+        """Return the command for these runs, without the options that are as by default."""
         words = ["polyad", "reproduce"]
-        for option, name in (
-            ("scene", "scenes"),
-            ("model", "models"),
-            ("samples-per-class", "samples_per_class"),
-            ("noise", "noises"),
-            ("noise-level", "noise_levels"),
-            ("protocol", "protocols"),
-        ):
-            values = tuple(getattr(self, name))
-            if values != tuple(getattr(default, name)):
-                words += [word for value in values for word in (f"--{option}", str(value))]
-        words += [] if self.full == default.runs else ["--runs", str(self.full)]
-        words += [] if self.epochs == default.epochs else ["--epochs", str(self.epochs)]
-        if self.rasters is not None:
-            words += ["--train", self.rasters[0], "--test", self.rasters[1]]
+        for option in fields(self):
+            value = getattr(self, option.name)
+            values = (value,) if isinstance(value, (int, str, NoneType)) else tuple(value)
+            if value and values not in ((option.default,), option.default):
+                name = "--" + option.name.replace("_", "-")
+                words += [word for one in values for word in (name, str(one))]
         return shlex.join(words)
 
 

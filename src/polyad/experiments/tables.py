@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -27,17 +27,23 @@ from polyad.experiments.settings import (
     RUN_PROTOCOLS,
     Plan,
 )
-from polyad.experiments.statistics import LEVEL, Cell, Comparison, Paired, Results, Summary, holm
+from polyad.experiments.statistics import (
+    LEVEL,
+    Cell,
+    Results,
+    Summary,
+    compare,
+    compare_paired,
+    holm,
+)
 from polyad.scene.assess.pages import render
 from polyad.scene.files.benchmark_scenes import KNOWN_SCENES
 from polyad.scene.learn.sampling import BLOCK_SIDE
 from polyad.text import csv_text
 
 REFERENCES = ("cnn", "cnn-tuned")  # what Rank-R networks are compared with
-FURTHER = tuple(model for model in MODELS if model not in paper.PAPER_MODELS)
 FAR = tuple(name for name in RUN_PROTOCOLS if name != PAPER_PROTOCOL)  # not in the paper
-MISSING, NOT_RUN = "missing scene", "not run"
-_MINUS = "\N{MINUS SIGN}"
+MISSING, NOT_RUN = "\N{EN DASH}", "not run"
 
 
 @dataclass(frozen=True)
@@ -51,7 +57,7 @@ class Entry:
     theirs : Reported or None
     absent : str
         What stands there if it was not run.
-    wanted : int
+    full : int
         Runs of a full cell; an entry with fewer says so.
     digits : int
     """
@@ -59,7 +65,7 @@ class Entry:
     ours: Summary | None
     theirs: paper.Reported | None = None
     absent: str = NOT_RUN
-    wanted: int = paper.RUNS
+    full: int = paper.RUNS
     digits: int = 2
 
     @property
@@ -71,20 +77,17 @@ class Entry:
 
     def text(self) -> str:
         """Return the entry as text: ours, then the paper's and the difference in brackets."""
-        if self.ours is None:
-            ours = self.absent
-        else:
-            ours = f"{self.ours.mean:.{self.digits}f}"
+        text = self.absent
+        if self.ours is not None:
+            text = f"{self.ours.mean:.{self.digits}f}"
             if not math.isnan(self.ours.deviation):
-                ours += f" ± {self.ours.deviation:.{self.digits}f}"
-            if self.ours.runs < self.wanted:
-                ours += f", {self.ours.runs} run{'s' if self.ours.runs > 1 else ''}"
+                text += f" ± {self.ours.deviation:.{self.digits}f}"
+            if self.ours.runs < self.full:
+                text += f", {self.ours.runs} run{'s' if self.ours.runs > 1 else ''}"
         if self.theirs is None:
-            return ours
-        text = f"paper {self.theirs.mean:.2f} ± {self.theirs.deviation:.2f}"
-        if self.difference is not None:
-            text += f", {signed(self.difference, 1)} sd"
-        return f"{ours} ({text})"
+            return text
+        gap = "" if self.difference is None else f", {signed(self.difference, 1)} sd"
+        return f"{text} (paper {self.theirs.mean:.2f} ± {self.theirs.deviation:.2f}{gap})"
 
     def fields(self) -> list[str]:
         """Return ours (mean, deviation, runs), the paper's (mean, deviation) and the difference."""
@@ -92,8 +95,7 @@ class Entry:
         if self.ours is not None:
             ours = [f"{self.ours.mean:.4f}", f"{self.ours.deviation:.4f}", str(self.ours.runs)]
         theirs = ["", ""] if self.theirs is None else [f"{v:.2f}" for v in self.theirs]
-        gap = "" if self.difference is None else f"{self.difference:.3f}"
-        return [*ours, *theirs, gap]
+        return [*ours, *theirs, "" if self.difference is None else f"{self.difference:.3f}"]
 
 
 FIELDS = ("mean", "sd", "runs", "paper mean", "paper sd", "difference in paper sd")
@@ -111,6 +113,8 @@ class Table:
     title, note : str
     columns : tuple of str
     rows : tuple of rows
+    shown : int or None
+        How many of the first rows stand on the page; None: all. The files have all.
     """
 
     name: str
@@ -118,6 +122,7 @@ class Table:
     columns: tuple[str, ...]
     rows: tuple[TableRow, ...]
     note: str = ""
+    shown: int | None = None
 
     def texts(self) -> list[list[str]]:
         """Return every cell as text."""
@@ -144,6 +149,10 @@ class Table:
         """Return the table as HTML; all text is escaped."""
         return render("table.html", "polyad.experiments", table=self)
 
+    def on_page(self) -> Table:
+        """Return the table with the rows that the page shows."""
+        return replace(self, rows=self.rows[: self.shown])
+
 
 def write_tables(tables: Sequence[Table], folder: str | os.PathLike[str]) -> None:
     """Write each table as ``.md`` and ``.csv``."""
@@ -164,7 +173,7 @@ def signed(value: float, digits: int) -> str:
     >>> signed(1.25, 1), signed(0.0, 2)
     ('+1.2', '+0.00')
     """
-    return f"{value:+.{digits}f}".replace("-", _MINUS)
+    return f"{value:+.{digits}f}".replace("-", "\N{MINUS SIGN}")
 
 
 # --- grids of cells ------------------------------------------------------------------------------
@@ -194,7 +203,7 @@ class Column(NamedTuple):
 
 SCORES = (
     Column("overall accuracy", {"score": "oa"}),
-    Column("best epoch", {"score": "best"}, absent="has no epochs"),
+    Column("best epoch", {"score": "best"}, absent=MISSING),
     Column("no overlap", {"score": "oa_no_overlap"}),
     Column("average accuracy", {"score": "aa"}),
     Column("kappa", {"score": "kappa"}, digits=3),
@@ -231,14 +240,9 @@ FIXED_NOTE = (
 
 
 def grid(
-    results: Results,
-    rows: Mapping[str, Cell],
-    columns: Sequence[Column],
-    runs: int,
-    missing: Collection[str] = (),
-    keep: bool = False,
+    results: Results, rows: Mapping[str, Cell], columns: Sequence[Column], runs: int
 ) -> tuple[TableRow, ...]:
-    """Return the rows of a table whose entries are cells.
+    """Return the rows of a table whose entries are cells; rows without a single run are left out.
 
     Parameters
     ----------
@@ -248,26 +252,15 @@ def grid(
     columns : sequence of Column
     runs : int
         Of a full cell.
-    missing : collection of str
-        Scenes that are not on the machine; their entries say so.
-    keep : bool
-        Keep rows without a single run.
     """
     found: list[TableRow] = []
     for label, row in rows.items():
-        cells = [row._replace(**column.where) for column in columns]
-        values = [results.values(cell) for cell in cells]
-        if keep or any(v for v, column in zip(values, columns, strict=True) if not column.aside):
-            entries = [
-                Entry(
-                    Summary.of(v),
-                    paper.reported(*cell[:5]) if keep else None,
-                    MISSING if cell.scene in missing else column.absent,
-                    runs,
-                    column.digits,
-                )
-                for v, cell, column in zip(values, cells, columns, strict=True)
-            ]
+        values = [results.values(row._replace(**column.where)) for column in columns]
+        if any(v for v, column in zip(values, columns, strict=True) if not column.aside):
+            entries = (
+                Entry(Summary.of(v), None, column.absent, runs, column.digits)
+                for v, column in zip(values, columns, strict=True)
+            )
             found.append((label, *entries))
     return tuple(found)
 
@@ -287,28 +280,30 @@ def accuracy_table(
     done = [r for s, m in product(scenes, MODELS) for r in results.runs(Cell(s, m, samples, noise))]
     epochs = [r.run.epochs for r in done if r.run.model in paper.PAPER_MODELS]
     last = max(epochs, default=paper.EPOCHS[-1])
-    shown = [*paper.PAPER_MODELS, *(m for m in FURTHER if any(r.run.model == m for r in done))]
-    rows = {
-        MODELS[model].title + f", {epoch} epochs" * MODELS[model].iterative: Cell(
-            "", model, samples, noise, epoch
-        )
-        for epoch in sorted({min(paper.EPOCHS[0], last), last})
-        for model in shown
-        if MODELS[model].iterative or epoch == last
-    }
-    columns = [Column(scene_title(scene), {"scene": scene}) for scene in scenes]
-    entries = grid(results, rows, columns, runs, missing, keep=True)
+    shown = [m for m in MODELS if m in paper.PAPER_MODELS or any(r.run.model == m for r in done)]
+    rows: list[TableRow] = []
+    note = "Overall accuracy in %."
+    for epoch in sorted({min(paper.EPOCHS[0], last), last}):
+        for model in shown:
+            if MODELS[model].iterative or epoch == last:
+                entries = []
+                for scene in scenes:
+                    cell = Cell(scene, model, samples, noise, epoch)
+                    summary, theirs = Summary.of(results.values(cell)), paper.reported(*cell[:5])
+                    absent = MISSING if scene in missing else NOT_RUN
+                    entries.append(Entry(summary, theirs, absent, runs))
+                    if theirs and not note.endswith("deviations."):
+                        note += " sd: the paper's standard deviations."
+                label = MODELS[model].title + f", {epoch} epochs" * MODELS[model].iterative
+                rows.append((label, *entries))
     number = 1 if noise == "none" else 4
     source = {"pixel": " (the paper's text)", "band-offset": " (the paper's code)"}.get(noise, "")
     extra = " (the paper has no such table)" * (samples != paper.SAMPLES[0])
-    note = "Overall accuracy in %."
-    if any(isinstance(entry, Entry) and entry.theirs for row in entries for entry in row):
-        note += " sd: the paper's standard deviations."
     return Table(
         f"table-{number}-{noise}-{samples}",
         f"Table {number}: {NOISES[noise]}{source}, {samples} samples per class{extra}",
-        ("", *(column.title for column in columns)),
-        entries,
+        ("", *map(scene_title, scenes)),
+        tuple(rows),
         note,
     )
 
@@ -338,20 +333,15 @@ def scene_tables(results: Results, scene: str, runs: int = paper.RUNS) -> list[T
         f"{MODELS[model].title}, {n} per class, {NOISES[noise]}": Cell(scene, model, n, noise)
         for noise, n, model in product(NOISES, results.samples(scene), MODELS)
     }
-    several = len(levels) > 1
-    noisy = {label: cell for label, cell in rows.items() if several and cell.noise != "none"}
-    declared: list[tuple[str, str, Mapping[str, Cell], Sequence[Column], str]] = [
-        ("scores", "What the paper does not show", rows, SCORES, SCORES_NOTE),
-        ("protocols", "Every protocol side by side", rows, PROTOCOLS, PROTOCOLS_NOTE),
-        (
-            "noise-levels",
-            "Noise levels",
-            noisy if levels > {PAPER_LEVEL} else {},
-            by_level,
-            LEVELS_NOTE,
-        ),
-        ("fixed", "Splits made by others", given, FIXED, FIXED_NOTE),
-    ]
+    noisy = {
+        label: cell for label, cell in rows.items() if len(levels) > 1 and cell.noise != "none"
+    }
+    declared: dict[str, tuple[str, Mapping[str, Cell], Sequence[Column], str]] = {
+        "scores": ("What the paper does not show", rows, SCORES, SCORES_NOTE),
+        "protocols": ("Every protocol side by side", rows, PROTOCOLS, PROTOCOLS_NOTE),
+        "noise-levels": ("Noise levels", noisy, by_level, LEVELS_NOTE),
+        "fixed": ("Splits made by others", given, FIXED, FIXED_NOTE),
+    }
     return [
         Table(
             f"{name}-{scene}",
@@ -360,7 +350,7 @@ def scene_tables(results: Results, scene: str, runs: int = paper.RUNS) -> list[T
             entries,
             note,
         )
-        for name, title, cells, columns, note in declared
+        for name, (title, cells, columns, note) in declared.items()
         if (entries := grid(results, cells, columns, runs))
     ]
 
@@ -370,21 +360,21 @@ def scene_tables(results: Results, scene: str, runs: int = paper.RUNS) -> list[T
 
 def parameter_table(scenes: Sequence[str]) -> Table:
     """Return Table 2: trainable parameters by formula, and as the paper prints them."""
-    rows = []
-    for model in paper.PAPER_MODELS:
-        texts = [MODELS[model].title]
-        for scene in scenes:
-            text = ""
-            if scene in KNOWN_SCENES:
-                known = KNOWN_SCENES[scene]
-                text = f"{expected_parameters(model, known.shape[2], len(known.class_names)):,}"
-                printed = paper.reported_parameters(scene, model)
-                text += "" if printed is None else f" (paper ~{printed}K)"
-            texts.append(text)
-        rows.append(tuple(texts))
+
+    def text(scene: str, model: str) -> str:
+        if scene not in KNOWN_SCENES:
+            return ""
+        row, printed = KNOWN_SCENES[scene], paper.reported_parameters(scene, model)
+        count = expected_parameters(model, row.shape[2], len(row.class_names))
+        return f"{count:,}" + ("" if printed is None else f" (paper ~{printed}K)")
+
+    rows = tuple(
+        (MODELS[model].title, *(text(scene, model) for scene in scenes))
+        for model in paper.PAPER_MODELS
+    )
     note = "Without biases for the Rank-R networks and with them for the CNN, as the paper counts."
     columns = ("", *map(scene_title, scenes))
-    return Table("table-2", "Table 2: trainable parameters", columns, tuple(rows), note)
+    return Table("table-2", "Table 2: trainable parameters", columns, rows, note)
 
 
 def expected_parameters(model: str, bands: int, classes: int, window: int = 5) -> int:
@@ -415,88 +405,68 @@ def significance_table(
 
     Both models saw the same pixels, seed by seed, so there is a paired test beside the paper's
     path, which takes the runs for independent. Holm's correction goes over all rows of the table,
-    for both tests alike. Rows with fewer than three seeds in common come last.
+    for both tests alike. Cells with fewer than three seeds in common are not compared. The page
+    shows the rows of the first ``samples``, and none for noise that is a band offset: it changes
+    nothing.
     """
     epochs = sorted({min(paper.EPOCHS[0], last), last})
-    asked = [Cell(scene, m, n, noise, epoch) for epoch in epochs for n in samples for m in RANKS]
-    done: dict[Cell, tuple[Comparison, Paired]] = {}
-    for cell in asked:
-        unpaired = results.compare(cell, cell._replace(model=against))
-        paired = results.compare_paired(cell, cell._replace(model=against))
-        if unpaired is not None and paired is not None:
-            done[cell] = unpaired, paired
-    corrected = holm([unpaired.p for unpaired, _ in done.values()])
-    paired_corrected = holm([paired.p for _, paired in done.values()])
-    rows: list[TableRow] = [
-        _significance_row(cell, against, *tests, *p)
-        for (cell, tests), *p in zip(done.items(), corrected, paired_corrected, strict=True)
-    ]
-    rows += [
-        (_label(cell), NOT_RUN, _theirs(cell, against), *[""] * 5)
-        for cell in asked
-        if cell not in done
-    ]
-    words = "" if against == "cnn" else ", tuned"
+    cells = [Cell(scene, m, n, noise, epoch) for n in samples for epoch in epochs for m in RANKS]
+    done = {}
+    for cell in cells:
+        a, b = (results.by_seed(c) for c in (cell, cell._replace(model=against)))
+        if len(shared := sorted(a.keys() & b.keys())) >= 3:
+            paired = compare_paired([a[s] for s in shared], [b[s] for s in shared])
+            done[cell] = compare([*a.values()], [*b.values()]), paired
+    p_unpaired = dict(zip(done, holm([test.p for test, _ in done.values()]), strict=True))
+    p_paired = dict(zip(done, holm([test.p for _, test in done.values()]), strict=True))
+
+    def better(sign: float, p: float) -> str:
+        return f", {'Rank-R' if sign > 0 else 'CNN'} better" if p < LEVEL else ""
+
+    rows: list[TableRow] = []
+    for cell in cells:
+        label = f"{MODELS[cell.model].title}, {cell.samples} per class, {cell.epoch} epochs"
+        p = paper.reported_p(scene, cell.model, cell.samples, cell.epoch)
+        theirs = "" if p is None or noise != "none" or against != "cnn" else f"{p:.3f}"
+        if cell not in done:
+            rows.append((label, NOT_RUN, theirs, *[""] * 4))
+            continue
+        unpaired, paired = done[cell]
+        mean, low, high = (signed(v, 2) for v in (paired.mean, paired.low, paired.high))
+        rows.append(
+            (
+                label,
+                f"{unpaired.p:.3g}",
+                theirs,
+                f"{p_unpaired[cell]:.3g}{better(unpaired.sign, p_unpaired[cell])}",
+                "; ".join(unpaired.path),
+                f"{mean} [{low}, {high}]",
+                f"{p_paired[cell]:.3g}{better(paired.mean, p_paired[cell])} "
+                f"({paired.test}, {paired.n} pairs)",
+            )
+        )
+    tuned = "" if against == "cnn" else ", tuned"
     note = (
         "Path as in the paper: Shapiro-Wilk on both; if normal, Levene (deviations from the "
-        "median), then Student or Welch; else Mann-Whitney; n and degrees of freedom (df) behind "
-        "it. Models share their splits, seed by seed, so the paired test is the sharper one: t on "
-        "the differences if Shapiro-Wilk finds them normal, else Wilcoxon's signed ranks. Holm's "
-        "correction over all rows of this table; the better model is named where the corrected p "
-        f"is below {100 * LEVEL:.0f} %. Effect and difference are positive where the Rank-R "
-        "network is better, with their 95 % intervals. The runs are draws of labels on one scene: "
-        "a small p says nothing of other scenes."
+        "median), then Student or Welch; else Mann-Whitney. The paired test, on the differences of "
+        "runs with one seed, is the sharper one: t if Shapiro-Wilk finds them normal, else "
+        "Wilcoxon's signed ranks; with a 95 % interval. Holm's correction over all samples per "
+        f"class; the better model is named where the corrected p is below {100 * LEVEL:.0f} %. "
+        "The runs are draws of labels on one scene: a small p says nothing of other scenes."
     )
     columns = (
-        f"null hypothesis: same as CNN{words}",
+        f"null hypothesis: same as CNN{tuned}",
         "p",
         "p in the paper",
         "p by Holm",
-        "effect",
         "path",
         "difference in points, paired",
         "paired p by Holm",
     )
-    suffix = ("" if noise == "none" else f"-{noise}") + ("" if against == "cnn" else "-tuned")
-    title = f"Table 3: Rank-R against CNN{words}, {scene_title(scene)}, {NOISES[noise]}"
-    return Table(f"table-3-{scene}{suffix}", title, columns, tuple(rows), note)
-
-
-def _significance_row(
-    cell: Cell, against: str, unpaired: Comparison, paired: Paired, p: float, paired_p: float
-) -> TableRow:
-    effect = unpaired.effect
-    sizes = f"n = {unpaired.n[0]} and {unpaired.n[1]}"
-    if unpaired.df is not None:
-        sizes += f", df = {unpaired.df:.4g}"
-    df = "" if paired.df is None else f", df = {paired.df}"
-    return (
-        _label(cell),
-        f"{unpaired.p:.3g}",
-        _theirs(cell, against),
-        f"{p:.3g}{_better(effect.value, p)}",
-        f"{effect.name} {_interval(effect.value, effect.low, effect.high)}",
-        "; ".join([*unpaired.path, sizes]),
-        _interval(paired.mean, paired.low, paired.high),
-        f"{paired_p:.3g}{_better(paired.mean, paired_p)} ({paired.test}, n = {paired.n}{df})",
-    )
-
-
-def _label(cell: Cell) -> str:
-    return f"{MODELS[cell.model].title}, {cell.samples} per class, {cell.epoch} epochs"
-
-
-def _interval(value: float, low: float, high: float) -> str:
-    return f"{signed(value, 2)} [{signed(low, 2)}, {signed(high, 2)}]"
-
-
-def _better(value: float, p: float) -> str:
-    return f", {'Rank-R' if value > 0 else 'CNN'} better" if p < LEVEL else ""
-
-
-def _theirs(cell: Cell, against: str) -> str:
-    p = paper.reported_p(cell.scene, cell.model, cell.samples, cell.epoch)
-    return "" if p is None or cell.noise != "none" or against != "cnn" else f"{p:.3f}"
+    suffix = ("" if noise == "none" else f"-{noise}") + ("-tuned" if tuned else "")
+    title = f"Table 3: Rank-R against CNN{tuned}, {scene_title(scene)}, {NOISES[noise]}"
+    shown = 0 if noise == "band-offset" else len(epochs) * len(RANKS)
+    return Table(f"table-3-{scene}{suffix}", title, columns, tuple(rows), note, shown)
 
 
 def all_tables(results: Results, plan: Plan, missing: Collection[str]) -> list[Table]:
@@ -510,17 +480,17 @@ def all_tables(results: Results, plan: Plan, missing: Collection[str]) -> list[T
     missing : collection of str
         Scenes that are not on the machine.
     """
-    scenes, samples, runs = plan.scenes, plan.samples_per_class, plan.full
+    scenes, samples, runs = plan.scene, plan.samples_per_class, plan.full
     tables = [
         accuracy_table(results, scenes, noise, n, missing, runs)
-        for noise, n in product(plan.noises, samples)
+        for noise, n in product(plan.noise, samples)
     ]
     tables.append(parameter_table(scenes))
     for scene in [scene for scene in results.scenes() if scene in scenes]:
         last = max(r.run.epochs for r in results.all() if r.run.scene == scene)
         for noise, against in product(NOISES, REFERENCES):
             run = any(results.runs(Cell(scene, against, n, noise)) for n in samples)
-            if (noise, against) == ("none", "cnn") or (noise in plan.noises and run):
+            if (noise, against) == ("none", "cnn") or (noise in plan.noise and run):
                 tables.append(significance_table(results, scene, noise, last, samples, against))
         tables += scene_tables(results, scene, runs)
     return tables
