@@ -156,8 +156,10 @@ def _check_files(name: str, row: KnownScene) -> None:
             )
 
 
-def make_standin() -> tuple[NDArray[np.float32], NDArray[np.uint16]]:
-    """Make a small cube (40, 32, 12) and its labels of three classes, for tests and timing.
+def make_standin(
+    shape: tuple[int, int, int] = (40, 32, 12), counts: Sequence[int] = (300, 200, 100)
+) -> tuple[NDArray[np.float32], NDArray[np.uint16]]:
+    """Make a cube of ``shape`` and its labels, ``counts`` pixels per class, for tests and timing.
 
     Each class has a smooth spectrum; a pixel is its class's spectrum times a brightness, plus
     noise. Fields of 8 x 8 pixels are dealt to the classes in random places.
@@ -169,18 +171,20 @@ def make_standin() -> tuple[NDArray[np.float32], NDArray[np.uint16]]:
     ((40, 32, 12), [300, 200, 100])
     """
     rng = np.random.default_rng(0)
-    labels = np.zeros((40, 32), dtype=np.uint16)
-    fields = iter(rng.permutation(20))
-    for k, left in enumerate((300, 200, 100), start=1):
+    height, width, bands = shape
+    labels = np.zeros((height, width), dtype=np.uint16)
+    across = width // 8
+    fields = iter(rng.permutation(height // 8 * across))
+    for k, left in enumerate(counts, start=1):
         while left > 0:
-            row, column = divmod(int(next(fields)), 4)
+            row, column = np.multiply(8, divmod(int(next(fields)), across))
             field = np.where(np.arange(64) < left, k, 0).reshape(8, 8)
-            labels[8 * row : 8 * row + 8, 8 * column : 8 * column + 8] = field
+            labels[row : row + 8, column : column + 8] = field
             left -= 64
     terms = np.arange(1, 7)[:, None]
-    waves = np.cos(np.pi * terms * np.linspace(0, 1, 12)) / terms  # (6, bands)
-    spectra = 3 + rng.normal(size=(4, 6)) @ waves  # (classes, bands)
-    brightness = 1 + 0.1 * rng.standard_normal((40, 32, 1), dtype=np.float32)
+    waves = np.cos(np.pi * terms * np.linspace(0, 1, bands)) / terms  # (6, bands)
+    spectra = 3 + rng.normal(size=(len(counts) + 1, 6)) @ waves  # (classes, bands)
+    brightness = 1 + 0.1 * rng.standard_normal((height, width, 1), dtype=np.float32)
     cube = spectra.astype(np.float32)[labels] * brightness
     cube += 0.3 * rng.standard_normal(cube.shape, dtype=np.float32)
     return cube * 1000, labels

@@ -185,9 +185,8 @@ def compare(first: ArrayLike, second: ArrayLike) -> Comparison:
         ranked = stats.mannwhitneyu(a, b, alternative="two-sided")
         # ranks say nothing where all values are equal; scipy 1.18 gives NaN
         p = float(ranked.pvalue) if np.ptp([*a, *b]) else 1.0
-        return Comparison(
-            p, (path, f"Mann-Whitney p={p:.3g}"), ranked.statistic - a.size * b.size / 2
-        )
+        sign = float(ranked.statistic) - a.size * b.size / 2
+        return Comparison(p, (path, "Mann-Whitney"), sign)
     # deviations from the median (Brown-Forsythe): the paper does not name its center
     spread = float(stats.levene(a, b, center="median").pvalue)
     outcome = stats.ttest_ind(a, b, equal_var=spread >= LEVEL)
