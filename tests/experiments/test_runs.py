@@ -11,7 +11,7 @@ from polyad import RankRClassifier
 from polyad.errors import InputError
 from polyad.experiments import CNNClassifier, DenseClassifier, runs
 from polyad.experiments.records import MapStore, RecordStore, RunRecord
-from polyad.experiments.runs import NOISE_MAKERS, SceneEvaluator, noisy, run_all, run_one
+from polyad.experiments.runs import SceneEvaluator, noisy, run_all, run_one
 from polyad.experiments.scenes import load_scene
 from polyad.experiments.settings import (
     MODELS,
@@ -21,7 +21,7 @@ from polyad.experiments.settings import (
     Plan,
     RunSettings,
 )
-from polyad.scene.learn.sampling import Split, no_overlap, per_class
+from polyad.scene.learn.sampling import DRAWS, Split, no_overlap, per_class
 from polyad.scene.raster.windows import extract_patches, interior
 
 TINY = "standin-tiny"
@@ -236,12 +236,14 @@ def test_a_long_run_keeps_its_scores_of_the_50th_epoch_and_of_the_last():
 # --- settings and random streams -----------------------------------------------------------------
 
 
-@pytest.mark.parametrize("noise", NOISE_MAKERS)
-def test_noise_is_drawn_from_a_stream_of_its_own(noise):
+def test_noise_is_drawn_from_a_stream_of_its_own():
     cube = np.random.default_rng(0).uniform(1, 5, size=(6, 7, 3)).astype(np.float32)
-    found = noisy(cube, RunSettings(TINY, "rank-1", 5, noise=noise, seed=3))
-    of_pixels = NOISE_MAKERS[noise](cube, 0.2, random_state=np.random.default_rng(3))
-    own = NOISE_MAKERS[noise](cube, 0.2, random_state=np.random.default_rng((3, 1)))
+    found = noisy(cube, RunSettings(TINY, "rank-1", 5, noise="band-offset", seed=3))
+    scale = np.float32(0.2) * cube.max(axis=(0, 1))
+    own, of_pixels = (
+        cube + np.random.default_rng(seed).standard_normal(3, dtype=np.float32) * scale
+        for seed in ((3, 1), 3)
+    )
     assert np.abs(found - of_pixels).max() > 0.1
     np.testing.assert_array_equal(found, own)  # the committed records were made with this one
 
@@ -262,19 +264,13 @@ def test_all_models_of_a_seed_see_the_same_pixels_and_another_seed_draws_others(
     assert not np.array_equal(first.train, other.train)
 
 
-class Unfair:
-    """A sampler that trains on two classes and tests on three."""
-
-    def __init__(self, n, window, border):
-        self.settings = n, window, border
-
-    def split(self, labels, seed):
+def test_classes_without_training_pixels_are_not_tested(monkeypatch):
+    def unfair(labels, n, seed, border, window):
+        """Train on two classes and test on three."""
         pixels = np.argwhere(labels > 0)
         return Split(pixels[labels[labels > 0] < 3][:20], pixels[20:])
 
-
-def test_classes_without_training_pixels_are_not_tested(monkeypatch):
-    monkeypatch.setitem(RUN_PROTOCOLS, "blocks", Unfair)
+    monkeypatch.setitem(DRAWS, "blocks", unfair)
     labels = np.repeat([1, 2, 1, 2, 3], 10).reshape(5, 10)
     split = RunSettings(TINY, "rank-1", 5, protocol="blocks").split(labels)
     assert labels[tuple(split.train.T)].tolist() == [1] * 10 + [2] * 10

@@ -29,7 +29,6 @@ from torch.nn.functional import conv2d, linear
 from tqdm import tqdm
 
 from polyad.core.network import ACTIVATIONS, RankRNet
-from polyad.errors import InputError
 from polyad.estimators.scaler import ModeStandardScaler
 from polyad.experiments.baselines import KERNEL, ConvolutionalNet
 from polyad.experiments.records import PER, MapStore, RecordStore, RunRecord, RunScores, fold
@@ -185,8 +184,6 @@ def noisy(cube: NDArray[np.float32], settings: RunSettings) -> NDArray[np.float3
     """
     if settings.noise == "none":
         return cube
-    if settings.noise_level < 0:
-        raise InputError(f"noise level must be >= 0 (0.2 is 20 %), got {settings.noise_level}")
     rng = np.random.default_rng((settings.seed, 1))  # not the stream that draws the pixels
     scale = np.float32(settings.noise_level) * np.abs(cube.max(axis=(0, 1)))  # (bands,)
     if settings.noise == "band-offset":
