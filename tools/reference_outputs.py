@@ -156,7 +156,7 @@ OPTIONS = {  # of polyad train, and of polyad map
     "bands": ("--bands 450-1300,1450-1800 --drop-nm 900-950 --window 7 --rank 2 --hidden 20", ""),
     "merged": ("--merge 1+2=built --objective average", "--merge 3+4=green --adapt"),
     "alternating": ("--preset fast --solver alternating --epochs 15 --seed 3", "--tile 48"),
-    "folds": ("--preset fast --cross-validate --folds-by clusters", "--out-dir maps --ending .nc"),
+    "folds": ("--preset fast --cross-validate", "--out-dir maps --ending .nc"),
     "box": ("--bbox 364500 5805000 367000 5809000", f"{ALL} --probability-type uint8"),
 }
 QUICK = ("estimators", "functions", "pavia fast other-scenes", "pavia best this-scene",

@@ -18,13 +18,12 @@ def test_train_says_what_was_chosen_and_how_it_did_on_labels_held_out(
     assert run("train", place / "scene.tif", place / "truth.tif", *said) == 0
     out = capsys.readouterr().out
     assert "steps: network on " in out
-    assert re.search(r"by its own labels: [\d.]+ % overall \(95 % interval \d+ to \d+\)", out)
+    assert re.search(r"by its own labels: [\d.]+ % overall, [\d.]+ % average", out)
     facts = as_json(capsys, "info", model)
     assert f"by its own labels: {facts['spatial_accuracy']}\n" in out
     trained = as_json(capsys, "train", place / "scene.tif", place / "truth.tif", *said)
     scores = trained["cross_validation"]["spatial"]
-    low, high = scores["overall_accuracy_ci95"]
-    assert low <= scores["overall_accuracy"] <= high
+    assert not [key for key in scores if "ci95" in key]
     assert scores["labels"] > 20
 
 
@@ -93,7 +92,7 @@ def test_train_reports_each_class_kappa_and_what_is_missing(place, tmp_path, cap
     assert re.search(r"by its own labels: .* % average, kappa -?\d\.\d\d, on 78 labels", said)
     assert re.search(r"right of each class: Corn \d+ %, Soil \d+ %, Water \d+ %\n", said)
     assert run("info", out) == 0
-    assert re.search(r"\nclass +recall   from    to  precision", capsys.readouterr().out)
+    assert re.search(r"\nclass +recall  precision", capsys.readouterr().out)
 
 
 def test_train_cross_validates_and_keeps_it_in_the_model(place, tmp_path, capsys):
@@ -124,24 +123,11 @@ def test_a_class_of_one_polygon_is_named_as_not_tested(place, tmp_path, capsys):
     assert run(*words, "--out", tmp_path / "m.polyad") == 0
     said = capsys.readouterr().out
     assert re.search(r"not tested: \d+ labels \(Soil \d+\)", said)
-    assert re.search(r"label more places .*: Soil 4\n", said)
+    assert re.search(r"label it in more places: Soil 1\n", said)
 
 
-@pytest.mark.parametrize(
-    ("more", "told"),
-    [
-        (("--groups", "day"), "there is no field 'day' to group labels by"),
-        (("--folds-by", "luck"), "labels are held out by blocks or clusters, got 'luck'"),
-        (("--folds-by", "clusters"), "--folds-by clusters is for --cross-validate; add that"),
-        (
-            ("--folds-by", "clusters", "--groups", "class", "--cross-validate"),
-            "by --groups class or by --folds-by clusters, expected one of the two, got both",
-        ),
-    ],
-)
-def test_groups_that_are_none_are_refused_and_nothing_is_written(
-    place, tmp_path, capsys, more, told
-):
+def test_groups_that_are_none_are_refused_and_nothing_is_written(place, tmp_path, capsys):
+    more, told = ("--groups", "day"), "there is no field 'day' to group labels by"
     out = tmp_path / "m.polyad"
     words = ("train", place / "bil.hdr", place / "labels.csv", "--out", out)
     assert told in refused(capsys, *words, *more)

@@ -14,7 +14,6 @@ from polyad.cli.options import ACCURACY, LABELS, MODEL, OUTPUT, flag, option
 from polyad.scene.arguments import check_arguments
 from polyad.scene.files.option_values import (
     CLASSES,
-    FOLDS_BY,
     REGRESSION,
     check_bounds,
     check_task,
@@ -86,14 +85,6 @@ def train(
             "Estimate the accuracy by spatial cross-validation; takes ten times as long.",
         ),
     ] = False,
-    folds_by: Annotated[
-        str | None,
-        option(
-            ACCURACY,
-            "What --cross-validate holds out together. Default: blocks.",
-            "|".join(FOLDS_BY),
-        ),
-    ] = None,
     groups: Annotated[
         str | None,
         option(
@@ -125,7 +116,6 @@ def train(
         "--objective": objective != "overall",
         "--groups": groups,
         "--cross-validate": cross_validate,
-        "--folds-by": folds_by,
     }
     if task == REGRESSION:
         opt.refuse(of_classes, "is for classes; leave it out, or train with --task classes")
@@ -145,17 +135,9 @@ def train(
         window=window,
         bbox=bbox,
         merge=merge,
-        folds_by=folds_by,
         force=force,
         remote=remote,
     )
-    if folds_by is not None and not cross_validate:
-        fail(f"--folds-by {folds_by} is for --cross-validate; add that, or leave it out")
-    if folds_by is not None and groups is not None:
-        fail(
-            f"labels are held out by --groups {groups} or by --folds-by {folds_by}, expected one "
-            "of the two, got both; leave one out"
-        )
     palette = None if colors is None else polyad.scene.read_colors(colors)
     cube = polyad.open_scene(scene, max_bytes=max_bytes, remote=remote, nodata=nodata)
     cube = polyad.select_bands(cube, bands, drop_nm)
@@ -181,10 +163,8 @@ def train(
         if cross_validate:
             options["preset"] = "fast" if model.recipe is None else model.recipe.preset
             options |= {"pixels": model.training.pixels, "statistics": model.statistics}
-            by = folds_by or "blocks"
-            model = model.with_accuracy(
-                polyad.cross_validate(cube, marks, by=by, progress=bar, **options)
-            )
+            found = polyad.cross_validate(cube, marks, progress=bar, **options)
+            model = model.with_accuracy(found)
         model.save(out)
         polyad.scene.cache_propagation(model, cube, progress=bar)
     if report:

@@ -11,7 +11,6 @@ from typing import Any
 from polyad.scene.files.option_values import (
     check_bbox,
     check_coverage,
-    check_folds_by,
     check_preset,
     check_window,
     merge_rules,
@@ -43,7 +42,6 @@ def check_arguments(
     bbox: Sequence[float] | None = None,
     merge: Sequence[str] | None = None,
     coverage: float | None = None,
-    folds_by: str | None = None,
     force: bool = False,
     remote: bool = False,
 ) -> None:
@@ -72,8 +70,6 @@ def check_arguments(
         Rules, whose classes are known only later.
     coverage : float, optional
         Of prediction sets.
-    folds_by : str, optional
-        What labels are held out by.
     force : bool, default=False
         Whether outputs may replace files that are something else; inputs never are.
     remote : bool, default=False
@@ -92,8 +88,6 @@ def check_arguments(
         check_window(window)
     if bbox is not None:
         check_bbox(bbox)
-    if folds_by is not None:
-        check_folds_by(folds_by)
     merge_rules(merge or ())
     if coverage is not None:
         check_coverage(coverage)

@@ -1,4 +1,4 @@
-"""Accuracy of labels that were held out: figures, intervals, what is missing, words, file."""
+"""Accuracy of labels that were held out: figures, what is missing, words, file."""
 
 import json
 
@@ -8,7 +8,6 @@ import pytest
 from polyad.codec import Fault
 from polyad.scene.assess.scores import score
 from polyad.scene.learn.accuracy import (
-    LEAST_GROUPS,
     CrossValidation,
     HeldOutLabels,
     cross_validation,
@@ -42,46 +41,6 @@ def test_figures_are_those_of_the_scores_of_a_map():
     assert np.array_equal(found.confusion, scores.confusion)
 
 
-def test_intervals_hold_the_figures():
-    found = held_out_accuracy(some(), NAMES)
-    for name in ("overall", "average", "kappa"):
-        low, high = getattr(found, f"{name}_interval")
-        assert low < getattr(found, name) < high
-    for c in found.classes:
-        assert c.recall_interval[0] < c.recall < c.recall_interval[1]
-
-
-def test_labels_that_agree_within_their_places_have_a_wider_interval():
-    """Thirty labels in five places that are right or wrong together tell as much as five."""
-    apart, group = some(), np.arange(90) // 18
-    right = np.isin(group, (0, 2, 4))
-    together = apart._replace(
-        predicted=np.where(right, apart.targets, (apart.targets + 1) % 3),
-        folds=apart.folds._replace(group=group),
-    )
-    width = [np.ptp(held_out_accuracy(t, NAMES).overall_interval) for t in (apart, together)]
-    assert width[1] > 2 * width[0]
-
-
-def test_intervals_of_single_labels_are_those_of_a_binomial():
-    found = held_out_accuracy(some(900, 0.8, 900, by="pixels"), NAMES)
-    half = 1.96 * np.sqrt(found.overall * (1 - found.overall) / 900)
-    assert found.overall_interval == pytest.approx(
-        (found.overall - half, found.overall + half), abs=0.005
-    )
-
-
-def test_an_interval_of_labels_that_are_all_right_is_no_point():
-    low, high = held_out_accuracy(some(right=1.0), NAMES).overall_interval
-    assert (round(low, 3), high) == (round(0.025 ** (1 / 30), 3), 1.0)
-
-
-def test_intervals_are_none_below_five_places():
-    found = held_out_accuracy(some(places=4), NAMES)
-    assert found.overall_interval is None
-    assert all(c.recall_interval is None for c in found.classes)
-
-
 def test_a_class_that_could_not_be_tested_is_named_and_counted():
     tested = some()
     water = tested.targets == 2
@@ -91,11 +50,11 @@ def test_a_class_that_could_not_be_tested_is_named_and_counted():
     )
     found = cross_validation(tested, NAMES)
     assert found.not_tested == {"water": 30}
-    assert found.needed == {"water": LEAST_GROUPS - 1}
+    assert found.needed == {"water": 1}
     assert found.spatial.labels == 60
     assert found.spatial.classes[2].recall is None
     assert "not tested, since all labels lie together: water" in str(found)
-    assert "label more places (5 each, apart from each other): water 4" in str(found)
+    assert "label it in more places: water 1" in str(found)
 
 
 def test_where_nothing_could_be_tested_it_says_how_many_places_of_which_class_are_missing():
@@ -118,7 +77,7 @@ def test_both_figures_are_in_the_table():
     assert all(len(line) <= 100 for line in text.splitlines())
 
 
-@pytest.mark.parametrize("places", [30, 4])
+@pytest.mark.parametrize("places", [30, 1])
 def test_a_file_gives_back_what_it_was_given(places):
     found = cross_validation(some(places=places), NAMES, some(places=90, by="pixels"))
     stored = json.loads(json.dumps(found.to_dict()))
@@ -138,8 +97,6 @@ def checked(stored, names):
     [
         ({"by": "luck"}, "accuracy.spatial.by must be 'blocks'"),
         ({"overall_accuracy": 1.5}, "accuracy.spatial.overall_accuracy must be less than"),
-        ({"kappa_ci95": [0.5]}, "accuracy.spatial.kappa_ci95 must have a key 1"),
-        ({"kappa_ci95": [0.5, 0.4]}, "accuracy.spatial.kappa_ci95 must ascend"),
         ({"confusion_matrix": [[1, 2]]}, "accuracy.spatial.confusion_matrix must be a square"),
         ({"classes": []}, "accuracy.spatial.classes must have at least 1 item"),
         ({"folds": 0}, "accuracy.spatial.folds must be greater than or equal to 1"),
@@ -159,7 +116,7 @@ def test_a_file_with_other_classes_is_refused():
 
 
 def test_an_accuracy_of_classes_that_the_model_lacks_is_refused():
-    stored = cross_validation(some(places=4), NAMES).to_dict()
+    stored = cross_validation(some(places=1), NAMES).to_dict()
     others = ["?", *NAMES[1:]]
     with pytest.raises(Fault, match=r"spatial\.classes must be named as in the model, got"):
         checked(stored, others)

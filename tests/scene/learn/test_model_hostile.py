@@ -128,7 +128,6 @@ FORGED = {
         (*ACCURACY, "needed"),
         [{"name": "?", "places": 5}],
     ),
-    "half an interval": ("plain", (*ACCURACY, "spatial", "kappa_ci95"), [0.5]),
     "more weights than experts": ("plain", (*SCENE, "training", "choice", "weights"), [0.5] * 9),
     "a light of other bands": ("plain", (*SCENE, "radiometry", "scene", 0), [0.0]),
     "a light of NaN": ("plain", (*SCENE, "radiometry", "scene", 0, 0), float("nan")),

@@ -113,10 +113,9 @@ def test_polygons_are_never_split():
     corners = rng.integers(0, 60, (20, 2))
     pixels = np.concatenate([corner + np.argwhere(np.ones((6, 6))) for corner in corners])
     ids, targets = np.repeat(np.arange(20), 36), np.repeat(np.arange(20) % 3, 36)
-    for by in ("blocks", "clusters"):
-        dealt = spatial_folds(pixels, targets, 4, groups=LabelGroups(ids, "polygons"), by=by)
-        assert all(len(np.unique(dealt.fold[ids == k])) == 1 for k in range(20))
-        assert dealt.by == "polygons"
+    dealt = spatial_folds(pixels, targets, 4, groups=LabelGroups(ids, "polygons"))
+    assert all(len(np.unique(dealt.fold[ids == k])) == 1 for k in range(20))
+    assert dealt.by == "polygons"
 
 
 def test_groups_of_the_user_are_dealt_as_they_are():

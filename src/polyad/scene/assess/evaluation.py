@@ -6,7 +6,7 @@ import time
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, TypedDict, Unpack
+from typing import Any, TypedDict, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +16,7 @@ from tqdm import tqdm
 from polyad.errors import InputError, PolyadWarning, SceneError, SceneMismatch
 from polyad.scene.assess.areas import Z95
 from polyad.scene.assess.scores import INVENTED, RENUMBERED, Scores, SetScores, score, score_sets
-from polyad.scene.files.option_values import check_folds_by, check_preset
+from polyad.scene.files.option_values import check_preset
 from polyad.scene.learn.accuracy import NOT_TESTED, CrossValidation, HeldOutLabels, cross_validation
 from polyad.scene.learn.adaptation import adapt_model
 from polyad.scene.learn.experts import TrainSettings
@@ -371,7 +371,6 @@ def cross_validate(
     *,
     pixels: Array | None = None,
     folds: int = FOLDS,
-    by: str = "blocks",
     pixelwise: bool = True,
     random_state: int = 0,
     preset: str | None = None,
@@ -385,7 +384,9 @@ def cross_validate(
 ) -> CrossValidation:
     """Estimate the accuracy of a map from the labels that it is made of.
 
-    Labels are held out by spatial folds. The preset is trained as a whole on the others, its choice
+    Labels are held out by spatial folds: square blocks of the scene, for ``goal="this-scene"`` as
+    large as to put labels held out about as far from the others as the map's pixels are, else as
+    large as can be. The preset is trained as a whole on the others, its choice
     of settings included, and those held out are tested on the map it makes. Groups of the labels,
     see `polyad.scene.with_groups` and ``groups`` of `polyad.open_labels`, are held out as they are;
     polygons are never split.
@@ -397,10 +398,6 @@ def cross_validate(
     pixels : ndarray of int, ``(n, 2)``, optional
         Rows and columns of the labels to use; all when not given.
     folds : int, default=5
-    by : {"blocks", "clusters"}, default="blocks"
-        What is held out together where the labels have no groups: square blocks of the scene, or
-        clusters of blocks that touch. For ``goal="this-scene"`` they are as large as to put labels
-        held out about as far from the others as the map's pixels are; else as large as can be.
     pixelwise : bool, default=True
         Whether the figure by folds dealt pixel by pixel is estimated too, for as much time again.
     random_state, preset, goal, merge, estimator, max_bytes, **parameters
@@ -429,7 +426,6 @@ def cross_validate(
     >>> found.spatial.overall > 0.8, found.spatial.labels == int((labels > 0).sum())
     (True, True)
     """
-    check_folds_by(by)
     if folds < 2:
         raise InputError(f"folds must be 2 or more, got {folds}; a label is held out or trained on")
     check_preset(preset, goal, parameters.get("objective", "overall"))
@@ -453,9 +449,8 @@ def cross_validate(
         if statistics is None:
             statistics = scene_statistics(known, goal, max_bytes)
         parameters["statistics"] = statistics
-    together: Literal["blocks", "clusters"] = "clusters" if by == "clusters" else "blocks"
     dealt = [
-        spatial_folds(pixels, targets, folds, random_state, distance, groups=groups, by=together),
+        spatial_folds(pixels, targets, folds, random_state, distance, groups=groups),
         *([pixel_folds(targets, folds, random_state)] if pixelwise else []),
     ]
     parameters.pop("verbose", None)
@@ -486,7 +481,7 @@ def cross_validate(
             tested.append(HeldOutLabels(targets, predicted, split))
     named = {c.value: c.name for c in class_table(labels)}
     names = [named[int(v)] for v in ids]
-    return cross_validation(tested[0], names, *tested[1:], random_state=random_state)
+    return cross_validation(tested[0], names, *tested[1:])
 
 
 def map_labels(model: SceneModel, scene: xr.DataArray | Scene, pixels: Array) -> Array:

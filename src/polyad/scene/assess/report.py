@@ -511,11 +511,10 @@ def _accuracy_tiles(model: SceneModel) -> dict[str, str]:
     """Return what the labels themselves say of the accuracy; nothing where they say nothing."""
     if model.accuracy is None or (spatial := model.accuracy.spatial) is None:
         return {}
-    ends, kappa = spatial.overall_interval, spatial.kappa
+    kappa = spatial.kappa
     return _tiles(
         {
             "overall accuracy by spatial folds": spatial.overall,
-            "its 95 % interval": None if ends is None else _range(*ends),
             "average accuracy": spatial.average,
             "kappa": None if kappa is None else f"{kappa:.3f}",
         }

@@ -9,7 +9,6 @@ from polyad.errors import InputError
 from polyad.text import clean_name
 
 CLASSES, REGRESSION = TASKS = ("classes", "regression")
-FOLDS_BY = ("blocks", "clusters")
 PRESETS = ("paper", "fast", "best")
 GOALS = ("this-scene", "other-scenes")
 OBJECTIVES = ("overall", "average")
@@ -35,13 +34,6 @@ def check_window(window: int) -> int:
     if window > MAX_WINDOW:
         raise InputError(f"window must be at most {MAX_WINDOW} pixels, got {window}; 5 is usual")
     return int(window)
-
-
-def check_folds_by(by: str) -> str:
-    """Return what labels are held out by, if it is one of `FOLDS_BY`."""
-    if by not in FOLDS_BY:
-        raise InputError(f"labels are held out by {' or '.join(FOLDS_BY)}, got {by!r}")
-    return by
 
 
 def check_bbox(bbox: Sequence[float]) -> tuple[float, ...]:

@@ -1,7 +1,6 @@
-r"""Accuracy from the labels one has: what held-out labels say, with intervals over groups.
+r"""Accuracy from the labels one has: what held-out labels say, and prediction sets.
 
-Labels of one group lie together and are not independent. So groups, not labels, are held out, and
-groups, not labels, are drawn again for the intervals (a cluster bootstrap).
+Labels of one group lie together and are not independent. So groups, not labels, are held out.
 
 The same labels calibrate prediction sets (conformal prediction). A label that was held out has a
 probability :math:`p_i` of its own class, from a network (and label propagation) that saw neither it
@@ -20,17 +19,16 @@ final network, which learned from all labels, must be no worse than those of the
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from textwrap import wrap
 from typing import Annotated, Any, Literal, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import AfterValidator, Field, model_validator
-from scipy.sparse import csr_array
+from pydantic import Field, model_validator
 from scipy.special import log_softmax
 
-from polyad.codec import Fixed, Record, Row, Text, shown, stored_as
+from polyad.codec import Record, Row, Text, shown, stored_as
 from polyad.errors import InputError
 from polyad.estimators.file_format import MOST, OUTPUTS
 from polyad.scene.files.option_values import check_coverage
@@ -38,7 +36,7 @@ from polyad.scene.learn.folds import FoldsBy, SpatialFolds, mean_distance, testa
 from polyad.scene.raster.classes import SetRule
 
 Array = npt.NDArray[Any]
-LEAST_GROUPS = 5  # resamples of fewer say nothing
+LEAST_PLACES = 2  # of a class: one is held out while the other is trained on
 MOST_CONFUSION = 64  # classes; of more, no confusion matrix is kept
 NOT_TESTED = -1
 WRAP = 100  # characters of a line of prose
@@ -73,17 +71,10 @@ class HeldOutLabels(NamedTuple):
         return float((self.predicted == self.targets)[tested].mean())
 
 
-def _ascending(ends: tuple[float, float]) -> tuple[float, float]:
-    if ends[0] > ends[1]:
-        raise ValueError(f"must ascend, got {shown(ends)}")
-    return ends
-
-
 Count = Annotated[int, Field(ge=0, le=MOST)]
 Share = Annotated[float, Field(ge=0, le=1)]
 Kappa = Annotated[float, Field(ge=-1, le=1)]
 Name = Annotated[Text, Field(max_length=256)]
-Interval = Annotated[tuple[float, float], Fixed, AfterValidator(_ascending)]
 ConfusionRow = Annotated[Row[Count], Field(max_length=MOST_CONFUSION)]
 
 
@@ -99,8 +90,6 @@ class ClassAccuracy(Record):
         That have labels of this class.
     recall : float or None
         Share of its tested labels that are right (producer's accuracy).
-    recall_interval : tuple of float or None
-        95 % interval; None below `LEAST_GROUPS` groups.
     precision : float or None
         Share of the labels given to this class that are of it (user's accuracy among the labels).
     """
@@ -110,7 +99,6 @@ class ClassAccuracy(Record):
     tested: Count
     groups: Count
     recall: Share | None
-    recall_interval: Interval | None = stored_as("recall_ci95")
     precision: Share | None
 
 
@@ -119,15 +107,13 @@ class HeldOutAccuracy(Record):
 
     Attributes
     ----------
-    by : {"blocks", "clusters", "polygons", "groups", "pixels"}
+    by : {"blocks", "polygons", "groups", "pixels"}
         What was held out together.
     side, folds, groups, labels : int
         Side of a block in pixels (0 where it says nothing), folds, groups, labels tested.
     overall, average : float
         Share of all tested labels that are right; mean recall of the classes tested.
     kappa : float or None
-    overall_interval, average_interval, kappa_interval : tuple of float or None
-        95 % intervals over resamples of the groups; None below `LEAST_GROUPS` groups.
     classes : tuple of ClassAccuracy
     confusion : tuple of tuple of int, or None
         Rows are true classes, columns predicted ones; None above `MOST_CONFUSION` classes.
@@ -139,11 +125,8 @@ class HeldOutAccuracy(Record):
     groups: Count
     labels: Count
     overall: Share = stored_as("overall_accuracy")
-    overall_interval: Interval | None = stored_as("overall_accuracy_ci95")
     average: Share = stored_as("average_accuracy")
-    average_interval: Interval | None = stored_as("average_accuracy_ci95")
     kappa: Kappa | None
-    kappa_interval: Interval | None = stored_as("kappa_ci95")
     classes: Annotated[Row[ClassAccuracy], Field(min_length=1, max_length=OUTPUTS)]
     confusion: Annotated[Row[ConfusionRow], Field(max_length=MOST_CONFUSION)] | None = stored_as(
         "confusion_matrix", default=None
@@ -152,8 +135,8 @@ class HeldOutAccuracy(Record):
     @property
     def where(self) -> str:
         """What was held out together, in words."""
-        if self.by in ("blocks", "clusters") and self.side > 1:
-            return f"{self.by} of {self.side} pixels"
+        if self.by == "blocks" and self.side > 1:
+            return f"blocks of {self.side} pixels"
         named = {"pixels": "single labels", "groups": "groups", "polygons": "whole polygons"}
         return named.get(self.by, "single labels")
 
@@ -168,7 +151,7 @@ class HeldOutAccuracy(Record):
 
 
 class Needed(Record):
-    """In how many more places a class must be labeled to be tested with an interval."""
+    """In how many more places a class must be labeled to be tested."""
 
     name: Name
     places: Count
@@ -188,7 +171,7 @@ class CrossValidation(Record):
     pixelwise : HeldOutAccuracy or None
         By folds dealt pixel by pixel; None if they were not asked for.
     needed : mapping of str to int
-        In how many more places a class must be labeled to be tested with an interval.
+        In how many more places a class must be labeled to be tested.
 
     Examples
     --------
@@ -196,8 +179,7 @@ class CrossValidation(Record):
     >>> y = np.arange(12) % 2
     >>> held = HeldOutLabels(y, np.where(right, y, 1 - y), SpatialFolds(place % 3, place, 8))
     >>> print(cross_validation(held, ["corn", "soil"]).line)
-    83.3 % overall (95 % interval 67 to 100), 83.3 % average, kappa 0.67, on 12 labels held out by
-    blocks of 8 pixels
+    83.3 % overall, 83.3 % average, kappa 0.67, on 12 labels held out by blocks of 8 pixels
     """
 
     method: Literal["outer", "choice"]
@@ -243,31 +225,27 @@ class CrossValidation(Record):
     def overlaps(self, window: int) -> bool:
         """Whether blocks are no wider than a window, so that windows of two of them overlap."""
         found = self.spatial
-        if found is None or found.by not in ("blocks", "clusters"):
-            return False
-        return 0 < found.side <= window and window > 1
+        return found is not None and found.by == "blocks" and 0 < found.side <= window > 1
 
     @property
     def needed_line(self) -> str:
         """Which classes need labels in more places, in words; empty where none does."""
-        if not self.needed:
-            return ""
         each = ", ".join(f"{name} {count}" for name, count in self.needed.items())
-        return (
-            f"for an interval of every class, label more places ({LEAST_GROUPS} each, apart from "
-            f"each other): {each}"
-        )
+        return f"to test every class, label it in more places: {each}" if each else ""
 
     @property
     def line(self) -> str:
         """The spatial figure in words."""
         if self.spatial is None:
-            return f"not known: {_nothing(self.needed)}"
+            each = ", ".join(f"{name} {count}" for name, count in self.needed.items())
+            return (
+                "not known: no class has labels in two places that can be held out in turn; label "
+                f"more places, at least: {each}"
+            )
         found = self.spatial
-        interval = f" ({_words(found.overall_interval)})" if found.overall_interval else ""
         kappa = "" if found.kappa is None else f", kappa {found.kappa:.2f}"
         return (
-            f"{100 * found.overall:.1f} % overall{interval}, {100 * found.average:.1f} % average"
+            f"{100 * found.overall:.1f} % overall, {100 * found.average:.1f} % average"
             f"{kappa}, on {found.labels:,} labels held out by {found.where}"
         )
 
@@ -285,93 +263,46 @@ class CrossValidation(Record):
 
     def __str__(self) -> str:
         """Return a table for people."""
-        if self.spatial is None:
+        if (spatial := self.spatial) is None:
             return f"accuracy {self.line}"
-        return _table(self)
+        beside, width = self.pixelwise, max([len(c.name) for c in spatial.classes] + [16])
 
+        def row(name: str, value: float | None, other: float | None) -> str:
+            """Return a share in percent beside that of the folds dealt pixel by pixel."""
+            cells = f"{name:<{width}}  {_percent(value):>8}"
+            return cells if beside is None else f"{cells}{_percent(other):>17}"
 
-def _table(found: CrossValidation) -> str:
-    """Return the table of a cross-validation that could test some labels."""
-    spatial, beside = found.spatial, found.pixelwise
-    if spatial is None:
-        return f"accuracy {found.line}"
-    width, both = max([len(c.name) for c in spatial.classes] + [16]), beside is not None
-    heading = "   from    to" + ("   pixel by pixel" if both else "")
-    lines = [
-        f"accuracy in %, on {spatial.labels:,} labels held out by {spatial.where} "
-        f"({spatial.groups:,} places, {spatial.folds} folds),",
-        "with 95 % intervals over the places"
-        + (", and beside it that of folds dealt pixel by pixel" if both else ""),
-        "",
-        f"{'':<{width}}   spatial{heading}",
-    ]
-    for key, name, form in (
-        ("overall", "overall accuracy", _percent),
-        ("average", "average accuracy", _percent),
-        ("kappa", "kappa", _decimal),
-    ):
-        bounds, other = getattr(spatial, f"{key}_interval"), getattr(beside, key, None)
-        lines.append(_row(name, getattr(spatial, key), bounds, other, width, both, form))
-    lines += ["", f"{'class':<{width}}    recall{heading}  precision  labels  places"]
-    for k, c in enumerate(spatial.classes):
-        other = None if beside is None else beside.classes[k].recall
-        row = _row(c.name, c.recall, c.recall_interval, other, width, both)
-        lines.append(f"{row}{_percent(c.precision):>11}  {c.labels:>6}  {c.groups:>6}")
-    missing = [c.name for c in spatial.classes if c.labels and not c.tested]
-    if missing:
-        lines += ["", f"not tested, since all labels lie together: {', '.join(missing)}"]
-    if found.needed_line:
-        lines += ["", *wrap(found.needed_line, WRAP, break_on_hyphens=False)]
-    return "\n".join(lines)
+        heading = "" if beside is None else "   pixel by pixel"
+        kappas = [(spatial, 10), *([] if beside is None else [(beside, 17)])]
+        kappa = [f"{'-' if v.kappa is None else f'{v.kappa:.2f}':>{w}}" for v, w in kappas]
+        lines = [
+            f"accuracy in %, on {spatial.labels:,} labels held out by {spatial.where} "
+            f"({spatial.groups:,} places, {spatial.folds} folds)"
+            + (",\nand beside it that of folds dealt pixel by pixel" if beside else ""),
+            "",
+            f"{'':<{width}}   spatial{heading}",
+            row("overall accuracy", spatial.overall, beside and beside.overall),
+            row("average accuracy", spatial.average, beside and beside.average),
+            f"{'kappa':<{width}}{''.join(kappa)}",
+            "",
+            f"{'class':<{width}}    recall{heading}  precision  labels  places",
+        ]
+        for k, c in enumerate(spatial.classes):
+            other = None if beside is None else beside.classes[k].recall
+            counts = f"{_percent(c.precision):>11}  {c.labels:>6}  {c.groups:>6}"
+            lines.append(f"{row(c.name, c.recall, other)}{counts}")
+        if missing := [c.name for c in spatial.classes if c.labels and not c.tested]:
+            lines += ["", f"not tested, since all labels lie together: {', '.join(missing)}"]
+        if self.needed_line:
+            lines += ["", *wrap(self.needed_line, WRAP, break_on_hyphens=False)]
+        return "\n".join(lines)
 
 
 def _percent(value: float | None) -> str:
     return "-" if value is None else f"{100 * value:.1f}"
 
 
-def _decimal(value: float | None) -> str:
-    return "-" if value is None else f"{value:.2f}"
-
-
-def _row(
-    name: str,
-    value: float | None,
-    bounds: tuple[float, float] | None,
-    other: float | None,
-    width: int,
-    both: bool,
-    shown: Callable[[float | None], str] = _percent,
-) -> str:
-    spread = "".join(f"{shown(v):>6}" for v in bounds or (None, None))
-    beside = f"{shown(other):>17}" if both else ""
-    return f"{name:<{width}}  {shown(value):>8} {spread}{beside}"
-
-
-def _nothing(needed: Mapping[str, int]) -> str:
-    """Return the sentence on labels none of which can be tested."""
-    each = ", ".join(f"{name} {max(count - LEAST_GROUPS + 2, 0)}" for name, count in needed.items())
-    return (
-        "no class has labels in two places that can be held out in turn; label more places, at "
-        f"least: {each}"
-    )
-
-
-def _words(interval: tuple[float, float]) -> str:
-    return f"95 % interval {100 * interval[0]:.0f} to {100 * interval[1]:.0f}"
-
-
-def as_interval(values: Any) -> tuple[float, float] | None:
-    """Return two numbers as an interval; None if there is none."""
-    if values is None or not np.isfinite(values).all():
-        return None
-    return float(values[0]), float(values[1])
-
-
-# -- scores and intervals --------------------------------------------------------------------------
-
-
-RESAMPLES = 1000
-DRAWS = 2_000_000  # numbers drawn at a time
+# -- scores ----------------------------------------------------------------------------------------
 
 
 def cross_validation(
@@ -380,7 +311,6 @@ def cross_validation(
     pixelwise: HeldOutLabels | None = None,
     *,
     method: Literal["outer", "choice"] = "outer",
-    random_state: int = 0,
 ) -> CrossValidation:
     """Return the accuracy of labels that were held out.
 
@@ -393,149 +323,61 @@ def cross_validation(
     pixelwise : HeldOutLabels, optional
         By folds dealt pixel by pixel.
     method : {"outer", "choice"}
-    random_state : int, default=0
-        Of the resamples.
     """
-    spatial = None if tested.folds.split else held_out_accuracy(tested, names, random_state)
-    other = None if pixelwise is None else held_out_accuracy(pixelwise, names, random_state)
-    places = class_groups(tested.targets, tested.folds.group, len(names))
+    spatial = None if tested.folds.split else held_out_accuracy(tested, names)
+    other = None if pixelwise is None else held_out_accuracy(pixelwise, names)
+    places = _places(tested, len(names)).tolist()
     needs = tuple(
-        Needed(name=name, places=LEAST_GROUPS - int(n))
+        Needed(name=name, places=LEAST_PLACES - n)
         for name, n in zip(names, places, strict=True)
-        if n < LEAST_GROUPS
+        if n < LEAST_PLACES
     )
     return CrossValidation(method=method, spatial=spatial, pixelwise=other, needs=needs)
 
 
-def held_out_accuracy(
-    tested: HeldOutLabels, names: Sequence[str], random_state: int = 0
-) -> HeldOutAccuracy | None:
+def held_out_accuracy(tested: HeldOutLabels, names: Sequence[str]) -> HeldOutAccuracy | None:
     """Return the scores of labels that were held out; None if none could be tested."""
-    known = tested.predicted != NOT_TESTED
+    known, count = tested.predicted != NOT_TESTED, len(names)
     if not known.any():
         return None
-    y, predicted, count = tested.targets[known], tested.predicted[known], len(names)
-    group = np.unique(tested.folds.group[known], return_inverse=True)[1].reshape(-1)
-    hits = np.bincount(y[y == predicted], minlength=count)
-    rows, cols = np.bincount(y, minlength=count), np.bincount(predicted, minlength=count)
-    overall, average, kappa, recall = (v[0] for v in _scores(hits[None], rows[None], cols[None]))
-    intervals = _intervals(y, predicted, group, count, random_state)
-    places = class_groups(tested.targets, tested.folds.group, count)
-    tested_in = class_groups(y, group, count)
-    labels = np.bincount(tested.targets, minlength=count)
-    groups = int(group.max()) + 1
+    y, predicted, folds = tested.targets[known], tested.predicted[known], tested.folds
+    cells = np.bincount(y * count + predicted, minlength=count**2).reshape(count, count)
+    hits, rows, cols = np.diag(cells), cells.sum(axis=1), cells.sum(axis=0)
+    overall = float(hits.sum()) / len(y)
+    chance = float((rows * cols).sum()) / float(len(y)) ** 2
+    recall, precision = (
+        np.divide(hits, whole, out=np.zeros(count), where=whole > 0) for whole in (rows, cols)
+    )
+    places, labels = _places(tested, count), np.bincount(tested.targets, minlength=count)
     classes = tuple(
         ClassAccuracy(
             name=name,
             labels=int(labels[k]),
             tested=int(rows[k]),
             groups=int(places[k]),
-            recall=_plain(recall[k]),
-            recall_interval=as_interval(_widened(intervals[3 + k], tested_in[k]))
-            if tested_in[k] >= LEAST_GROUPS
-            else None,
-            precision=_plain(hits[k] / cols[k]) if cols[k] else None,
+            recall=float(recall[k]) if rows[k] else None,
+            precision=float(precision[k]) if cols[k] else None,
         )
         for k, name in enumerate(names)
     )
-    pairs = [
-        as_interval(_widened(intervals[k], groups)) if groups >= LEAST_GROUPS else None
-        for k in range(3)
-    ]
-    confusion = None
-    if count <= MOST_CONFUSION:
-        cells = np.bincount(y * count + predicted, minlength=count**2).reshape(count, count)
-        confusion = tuple(map(tuple, cells.tolist()))
     return HeldOutAccuracy(
-        by=tested.folds.by,
-        side=tested.folds.side,
-        folds=len(np.unique(tested.folds.fold)),
-        groups=groups,
+        by=folds.by,
+        side=folds.side,
+        folds=len(np.unique(folds.fold)),
+        groups=len(np.unique(folds.group[known])),
         labels=len(y),
-        overall=float(overall),
-        overall_interval=pairs[0],
-        average=float(average),
-        average_interval=pairs[1],
-        kappa=_plain(kappa),
-        kappa_interval=pairs[2],
+        overall=overall,
+        average=float(recall.sum() / np.count_nonzero(rows)),
+        kappa=(overall - chance) / (1 - chance) if chance < 1 else None,
         classes=classes,
-        confusion=confusion,
+        confusion=tuple(map(tuple, cells.tolist())) if count <= MOST_CONFUSION else None,
     )
 
 
-def class_groups(targets: Array, group: Array, count: int) -> Array:
-    """Return how many groups have labels of each class, ``(count,)``.
-
-    Examples
-    --------
-    >>> class_groups(np.array([0, 0, 1]), np.array([0, 4, 4]), 3).tolist()
-    [2, 1, 0]
-    """
-    pairs = np.unique(np.stack([targets, group], axis=1), axis=0)
+def _places(tested: HeldOutLabels, count: int) -> Array:
+    """Return how many groups have labels of each class, ``(count,)``."""
+    pairs = np.unique(np.stack([tested.targets, tested.folds.group], axis=1), axis=0)
     return np.bincount(pairs[:, 0], minlength=count)
-
-
-def _intervals(y: Array, predicted: Array, group: Array, count: int, seed: int) -> Array:
-    """Return 95 % intervals, ``(3 + C, 2)``: overall, average, kappa, recall of each class."""
-    rng, groups = np.random.default_rng(seed), int(group.max()) + 1
-    weight: Array = np.ones(len(y))
-    times: Array = np.ones(groups)
-    if groups == len(y):  # single labels: those of one true and one given class are alike
-        cells, times = np.unique(y * count + predicted, return_counts=True)
-        y, predicted, group = cells // count, cells % count, np.arange(len(cells))
-        weight = np.ones(len(cells))
-    shape, right = (len(times), count), y == predicted
-    hits = csr_array((weight[right], (group[right], y[right])), shape)
-    rows, cols = (csr_array((weight, (group, k)), shape) for k in (y, predicted))
-    drawn = []
-    step = max(DRAWS // max(len(times), count), 1)
-    for start in range(0, RESAMPLES, step):
-        size = min(step, RESAMPLES - start)
-        draws = rng.multinomial(int(times.sum()), times / times.sum(), size)  # (size, groups)
-        overall, average, kappa, recall = _scores(draws @ hits, draws @ rows, draws @ cols)
-        drawn.append(np.column_stack([overall, average, kappa, recall]))
-    scores = np.concatenate(drawn)
-    bounds = np.full((scores.shape[1], 2), np.nan)
-    known = np.isfinite(scores).any(axis=0)
-    bounds[known] = np.nanquantile(scores[:, known], [0.025, 0.975], axis=0).T
-    return bounds
-
-
-def _widened(bounds: Array, groups: int) -> Array:
-    """Return an interval that does not shrink to a point where all labels, or none, are right.
-
-    No resample differs then. If a group is right with probability p, all of them are with p^groups:
-    the interval ends where that is 2.5 % (Clopper and Pearson, with groups as trials).
-
-    Examples
-    --------
-    >>> _widened(np.array([1.0, 1.0]), 10).round(2).tolist()
-    [0.69, 1.0]
-    """
-    if bounds[0] == bounds[1] == 1:
-        return np.array([0.025 ** (1 / groups), 1.0])
-    if bounds[0] == bounds[1] == 0:
-        return np.array([0.0, 1 - 0.025 ** (1 / groups)])
-    return bounds
-
-
-def _scores(hits: Array, rows: Array, cols: Array) -> tuple[Array, Array, Array, Array]:
-    """Return overall, average, kappa and recalls of confusion matrices, by their ``(m, C)`` sums.
-
-    ``hits`` is the diagonal, ``rows`` counts true and ``cols`` predicted classes.
-    """
-    n = rows.sum(axis=1)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        overall, recall = hits.sum(axis=1) / n, hits / rows
-        chance = (rows * cols).sum(axis=1) / n.astype(float) ** 2
-        kappa = np.where(chance < 1, (overall - chance) / (1 - chance), np.nan)
-    there = rows > 0
-    average = np.where(there, recall, 0).sum(axis=1) / np.maximum(there.sum(axis=1), 1)
-    return overall, average, kappa, recall
-
-
-def _plain(value: Any) -> float | None:
-    return float(value) if np.isfinite(value) else None
 
 
 # -- prediction sets -------------------------------------------------------------------------------

@@ -10,7 +10,6 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy.ndimage import label as connected
 from scipy.spatial import cKDTree
 
 from polyad.scene.raster.labels import LabelGroups
@@ -19,7 +18,7 @@ Array = npt.NDArray[Any]
 SIDES = (64, 32, 16, 8, 4, 2, 1)  # of blocks, in pixels
 TESTABLE = 0.9  # of the labels must be of a class that is left when they are held out
 GROUPS_PER_FOLD = 4
-FoldsBy = Literal["blocks", "clusters", "polygons", "groups", "pixels"]
+FoldsBy = Literal["blocks", "polygons", "groups", "pixels"]
 
 
 class SpatialFolds(NamedTuple):
@@ -31,7 +30,7 @@ class SpatialFolds(NamedTuple):
         Of each label; the labels of a group have one fold.
     side : int
         Of a block, in pixels; 0 for groups of the user's.
-    by : {"blocks", "clusters", "polygons", "groups", "pixels"}
+    by : {"blocks", "polygons", "groups", "pixels"}
         What the groups are.
     split : bool
         Polygons or groups of the user's had to be split: hardly a class has two of them.
@@ -57,7 +56,6 @@ def spatial_folds(
     distance: float | None = None,
     *,
     groups: LabelGroups | None = None,
-    by: FoldsBy = "blocks",
 ) -> SpatialFolds:
     """Deal labels to folds by blocks, or by groups that are known.
 
@@ -77,8 +75,6 @@ def spatial_folds(
         Mean distance of the map's pixels to the nearest label, see `mean_distance`.
     groups : LabelGroups, optional
         Those of the user's are dealt as they are; polygons stay whole within their blocks.
-    by : {"blocks", "clusters"}, default="blocks"
-        Clusters are blocks that touch each other.
 
     Examples
     --------
@@ -91,12 +87,12 @@ def spatial_folds(
         group = np.unique(groups.ids, return_inverse=True)[1].reshape(-1)
         return SpatialFolds(deal_groups(group, targets, folds), group, 0, "groups")
     rng = np.random.default_rng(random_state)
-    made, places = (by, pixels) if groups is None else ("polygons", centers(pixels, groups.ids))
+    by: FoldsBy = "blocks" if groups is None else "polygons"
+    places = pixels if groups is None else centers(pixels, groups.ids)
     dealt = []
     for side in SIDES:
-        clustered = by == "clusters"
-        group = touching(places, side) if clustered else block_groups(places, side, rng)
-        dealt.append(SpatialFolds(deal_groups(group, targets, folds), group, side, made))
+        group = block_groups(places, side, rng)
+        dealt.append(SpatialFolds(deal_groups(group, targets, folds), group, side, by))
     fair = [s for s in dealt if testable(s.fold, targets).mean() >= TESTABLE] or dealt[-1:]
     if distance is not None:
         apart = [mean_distance(pixels, pixels, split.fold) for split in fair]
@@ -127,23 +123,6 @@ def centers(pixels: Array, ids: Array) -> Array:
     middle = [np.bincount(number, weights=pixels[:, k]) / sizes for k in (0, 1)]
     rounded: Array = np.rint(np.stack(middle, axis=1)).astype(np.intp)
     return rounded[number]
-
-
-def touching(pixels: Array, side: int) -> Array:
-    """Return the cluster of each pixel: blocks that hold pixels and touch each other are one.
-
-    Examples
-    --------
-    >>> pixels = np.array([[0, 0], [5, 5], [30, 30]])
-    >>> touching(pixels, 4).tolist()
-    [0, 0, 1]
-    """
-    cells = pixels // side
-    cells = cells - cells.min(axis=0)
-    occupied = np.zeros(cells.max(axis=0) + 1, bool)
-    occupied[tuple(cells.T)] = True
-    near = connected(occupied, structure=np.ones((3, 3)))[0][tuple(cells.T)]
-    return np.unique(near, return_inverse=True)[1].reshape(-1)
 
 
 def pixel_folds(targets: Array, folds: int, random_state: int = 0) -> SpatialFolds:

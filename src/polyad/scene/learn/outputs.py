@@ -15,11 +15,11 @@ from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
-from polyad.codec import Fault, NaN, Record, Row, row_of, shown
+from polyad.codec import Fault, Fixed, NaN, Record, Row, row_of, shown
 from polyad.estimators.file_format import OUTPUTS
-from polyad.scene.learn.accuracy import Count, Interval, Name
+from polyad.scene.learn.accuracy import Count, Name
 from polyad.scene.learn.recipe import Choice, Single
 from polyad.scene.raster.classes import MOST_TARGETS, ClassInfo, Target, clipped
 
@@ -45,6 +45,15 @@ TargetRow = Annotated[Target, row_of(_target, Name, Name, Single | None, Single 
 Measure = Literal["r2", "rmse", "mae", "bias"]
 MEASURES: tuple[Measure, ...] = ("r2", "rmse", "mae", "bias")
 _NAMES = ("R2", "RMSE", "MAE", "bias")
+
+
+def _ascending(ends: tuple[float, float]) -> tuple[float, float]:
+    if ends[0] > ends[1]:
+        raise ValueError(f"must ascend, got {shown(ends)}")
+    return ends
+
+
+Interval = Annotated[tuple[float, float], Fixed, AfterValidator(_ascending)]
 RESAMPLES = 1000
 
 
