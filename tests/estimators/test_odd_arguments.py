@@ -158,8 +158,6 @@ def test_importance_takes_scikit_learns_names_of_scorers(fitted):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ({"scoring": "exactness"}, "scoring must be callable or one of .* got 'exactness'"),
-        ({"scoring": 3}, "scoring must be callable or one of .* got 3"),
         ({"mode": 1.0}, r"mode must be one mode, or two .* of order 2, .* got 1.0"),
         ({"mode": None}, "mode must be one mode, or two .* got None"),
         ({"mode": "a"}, "mode must be one mode, or two .* got 'a'"),

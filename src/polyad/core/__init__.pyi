@@ -6,7 +6,6 @@ from .contract import cp_inner as cp_inner
 from .contract import dense_inner as dense_inner
 from .contract import dense_weight as dense_weight
 from .contract import khatri_rao as khatri_rao
-from .layer import LazyRankRLinear as LazyRankRLinear
 from .layer import RankRLinear as RankRLinear
 from .layer import rank_r_linear as rank_r_linear
 from .network import ACTIVATIONS as ACTIVATIONS

@@ -1,21 +1,16 @@
-"""`RankRLinear`: a linear layer on tensors whose weights are CP decompositions of rank R.
-
-`LazyRankRLinear` is one whose sample shape is that of the first batch.
-"""
+"""`RankRLinear`: a linear layer on tensors whose weights are CP decompositions of rank R."""
 
 from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from operator import index
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn.modules.lazy import LazyModuleMixin
-from torch.nn.parameter import UninitializedParameter
 
 from polyad.core.contract import cp_inner, dense_weight
 from polyad.core.decompose import cp_als, fit_outputs
@@ -118,6 +113,8 @@ class RankRLinear(nn.Module):
     15750
     """
 
+    bias: nn.Parameter | None
+
     def __init__(
         self,
         in_shape: Sequence[int],
@@ -139,16 +136,12 @@ class RankRLinear(nn.Module):
         self.rank = rank
         self.start = start
         self._traced = plan_inner(self.in_shape, out_features, rank, TRACED_BATCH)
-        empty = [
-            torch.empty(out_features, rank, size, device=device, dtype=dtype)
+        self.factors = nn.ParameterList(
+            nn.Parameter(torch.empty(out_features, rank, size, device=device, dtype=dtype))
             for size in self.in_shape
-        ]
-        self.factors = nn.ParameterList(nn.Parameter(e) for e in empty)
-        self.bias: nn.Parameter | None
-        if bias:
-            self.bias = nn.Parameter(torch.empty(out_features, device=device, dtype=dtype))
-        else:
-            self.register_parameter("bias", None)
+        )
+        empty = nn.Parameter(torch.empty(out_features, device=device, dtype=dtype))
+        self.register_parameter("bias", empty if bias else None)
         self.reset_parameters(generator)
 
     def reset_parameters(self, generator: torch.Generator | None = None) -> None:
@@ -161,10 +154,14 @@ class RankRLinear(nn.Module):
         """
         if self.factors[0].is_meta:  # no numbers to draw, and torch takes long to draw none
             return
-        draw = _unit_variance_ if self.start == "unit-variance" else _xavier_
         with torch.no_grad():
             for factor in self.factors:
-                draw(factor, order=len(self.in_shape), generator=generator)
+                if self.start == "unit-variance":
+                    _unit_variance_(factor, len(self.in_shape), generator)
+                else:
+                    # The paper's code draws the whole (Q, R, I_d) array at once, for which torch's
+                    # fans are R * I_d and Q * I_d: a variance of 2 / ((Q + R) I_d) for each entry.
+                    nn.init.xavier_uniform_(factor, generator=generator)
             if self.bias is not None:
                 self.bias.zero_()
 
@@ -184,13 +181,8 @@ class RankRLinear(nn.Module):
     def to_dense(self) -> nn.Linear:
         """Return the `torch.nn.Linear` on the flattened sample that computes the same."""
         first = self.factors[0]
-        dense = nn.Linear(
-            math.prod(self.in_shape),
-            self.out_features,
-            bias=self.bias is not None,
-            device="meta",
-            dtype=first.dtype,
-        )
+        size, bias = math.prod(self.in_shape), self.bias is not None
+        dense = nn.Linear(size, self.out_features, bias, device="meta", dtype=first.dtype)
         with torch.no_grad():
             dense.weight = nn.Parameter(dense_weight(list(self.factors)).clone())
             if self.bias is not None:
@@ -311,111 +303,6 @@ class RankRLinear(nn.Module):
         )
 
 
-class LazyRankRLinear(LazyModuleMixin, RankRLinear):
-    """A `RankRLinear` that takes its sample shape from the first batch it sees.
-
-    The first axis of that batch counts samples, all others are modes. With it the module becomes a
-    `RankRLinear`. As with torch's own lazy modules, run one batch before the optimizer is made.
-
-    Parameters
-    ----------
-    out_features, rank, bias, device, dtype, start
-        See `RankRLinear`.
-
-    Examples
-    --------
-    >>> layer = LazyRankRLinear(10, rank=2)
-    >>> layer(torch.zeros(8, 3, 4, 5)).shape
-    torch.Size([8, 10])
-    >>> layer
-    RankRLinear(
-      in_shape=(3, 4, 5), out_features=10, rank=2, bias=True
-      (factors): ParameterList(...
-    """
-
-    cls_to_become = RankRLinear
-
-    def __init__(
-        self,
-        out_features: int,
-        rank: int,
-        bias: bool = True,
-        device: torch.device | str | None = None,
-        dtype: torch.dtype | None = None,
-        *,
-        start: Start = "unit-variance",
-    ) -> None:
-        super().__init__((1,), out_features, rank, bias, "meta", dtype, start=start)
-        self.in_shape = ()
-        # stands for all factors until their number is known, and keeps device and type
-        waiting = UninitializedParameter(device=device, dtype=dtype)  # type: ignore[call-arg]
-        self.factors = _Waiting([waiting])
-        if bias:
-            self.bias = nn.Parameter(torch.zeros(out_features, device=device, dtype=dtype))
-        self.register_load_state_dict_pre_hook(_take_shape)  # type: ignore[no-untyped-call]
-
-    @classmethod
-    def from_dense(cls, *arguments: Any, **options: Any) -> tuple[RankRLinear, float]:
-        """Return what `RankRLinear.from_dense` does: the shape is known there."""
-        return RankRLinear.from_dense(*arguments, **options)
-
-    def reset_parameters(self, generator: torch.Generator | None = None) -> None:
-        """Draw new factors; before the first batch there are none."""
-        if not self.has_uninitialized_params():
-            super().reset_parameters(generator)
-
-    def has_uninitialized_params(self) -> bool:
-        """Return whether no batch has been seen yet."""
-        return isinstance(self.factors[0], UninitializedParameter)
-
-    def initialize_parameters(self, x: Tensor) -> None:
-        """Make and draw the factors for samples like those of ``x``, ``(n, I_1, ..., I_D)``."""
-        if self.has_uninitialized_params():
-            if x.ndim < 2:
-                raise InputError(
-                    f"the first batch must be (n, I_1, ..., I_D), got {tuple(x.shape)}; pass one "
-                    "sample as x[None]"
-                )
-            self._materialize(tuple(x.shape[1:]))
-            self.reset_parameters()
-
-    def _materialize(self, shape: tuple[int, ...]) -> None:
-        check_shape(shape, self.out_features, self.rank)
-        like: Any = self.factors[0]
-        self.in_shape = shape
-        self._traced = plan_inner(shape, self.out_features, self.rank, TRACED_BATCH)
-        empty = [
-            torch.empty(self.out_features, self.rank, size, device=like.device, dtype=like.dtype)
-            for size in shape
-        ]
-        self.factors = nn.ParameterList(nn.Parameter(e, like.requires_grad) for e in empty)
-
-
-class _Waiting(nn.ParameterList):
-    """The factors before the first batch; they are saved and loaded as torch's lazy ones are."""
-
-    def _save_to_state_dict(
-        self, destination: dict[str, Any], prefix: str, keep_vars: bool
-    ) -> None:
-        del keep_vars  # what has no numbers cannot be detached
-        destination.update({f"{prefix}{name}": p for name, p in self.named_parameters()})
-
-    def _load_from_state_dict(self, state: dict[str, Any], prefix: str, *more: Any) -> None:
-        if not isinstance(state.get(f"{prefix}0"), UninitializedParameter):
-            super()._load_from_state_dict(state, prefix, *more)
-
-
-def _take_shape(module: nn.Module, state: Mapping[str, Any], prefix: str, *_: object) -> None:
-    """Make the factors for weights that are about to be loaded."""
-    if not isinstance(module, LazyRankRLinear) or not module.has_uninitialized_params():
-        return
-    names = [f"{prefix}factors.{d}" for d in range(len(state))]
-    known = [state[name] for name in names if name in state]
-    shapes = [f.shape for f in known if not isinstance(f, UninitializedParameter)]
-    if shapes:
-        module._materialize(tuple(shape[-1] for shape in shapes))
-
-
 def _warn_of_growth(weight: Tensor, in_shape: tuple[int, ...], rank: int) -> None:
     count = rank * len(weight) * sum(in_shape)
     if count > weight.numel():
@@ -435,12 +322,6 @@ def _unit_variance_(factor: Tensor, order: int, generator: torch.Generator | Non
     norms = torch.linalg.vector_norm(factor, dim=-1, keepdim=True)
     norms.clamp_min_(torch.finfo(factor.dtype).tiny)
     factor.mul_(rank ** (-0.5 / order) / norms)
-
-
-def _xavier_(factor: Tensor, order: int, generator: torch.Generator | None) -> None:  # noqa: ARG001
-    # The paper's code draws the whole (Q, R, I_d) array at once, for which torch's fans are
-    # R * I_d and Q * I_d: a variance of 2 / ((Q + R) I_d) for each entry.
-    nn.init.xavier_uniform_(factor, generator=generator)
 
 
 def exact_factors(weight: Tensor, shape: tuple[int, ...], rank: int) -> list[Tensor]:

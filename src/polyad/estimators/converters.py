@@ -6,15 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from polyad.errors import InputError
+from polyad.estimators import onnx_export
 from polyad.estimators.classifier import RankRClassifier
-from polyad.estimators.onnx_export import (
-    Graph,
-    add_classes,
-    add_network,
-    add_scores,
-    add_values,
-    class_values,
-)
+from polyad.estimators.onnx_export import Graph
 from polyad.estimators.regressor import RankRRegressor
 from polyad.estimators.scaler import ModeStandardScaler
 
@@ -56,10 +50,8 @@ def _converter(build: Callable[..., None]) -> Callable[[Any, Any, Any], None]:
         from skl2onnx.common.data_types import DoubleTensorType, FloatTensorType
 
         if container.target_opset < LOWEST_OPSET:
-            raise InputError(
-                f"our graphs want target_opset {LOWEST_OPSET} or higher, got "
-                f"{container.target_opset}"
-            )
+            got = container.target_opset
+            raise InputError(f"expected target_opset {LOWEST_OPSET} or higher, got {got}")
         graph = Graph(scope.get_unique_variable_name("polyad"))
         given, model = operator.inputs[0], operator.raw_operator
         x = given.full_name
@@ -89,37 +81,34 @@ def _converter(build: Callable[..., None]) -> Callable[[Any, Any, Any], None]:
 
 
 def _build_classifier(graph: Graph, x: str, model: Any, label: str, proba: str, scope: Any) -> None:
-    classes = class_values(model.classes_)
+    classes = onnx_export.class_values(model.classes_)
     if model.multilabel_:
-        raise InputError(
-            "skl2onnx has no place for labels that do not exclude each other; write the model with "
-            "its own to_onnx"
-        )
+        raise InputError("skl2onnx has no multilabel classifiers; use the model's own to_onnx")
     if classes.dtype.kind not in "iU":
         raise InputError(
-            f"skl2onnx has whole numbers and strings as classes, got {classes.dtype}; write the "
-            "model with its own to_onnx"
+            f"skl2onnx has whole numbers and strings as classes, got {classes.dtype}; use the "
+            "model's own to_onnx"
         )
-    options = scope.get_options(model, {"raw_scores": False})
-    add = add_scores if options["raw_scores"] else add_classes
-    add(graph, add_network(graph, x, model), classes, label, proba)
+    logits = onnx_export.add_network(graph, x, model)
+    raw = scope.get_options(model, {"raw_scores": False})["raw_scores"]
+    onnx_export.add_classes(graph, logits, classes, label, proba, raw)
 
 
 def _build_regressor(graph: Graph, x: str, model: Any, y: str, _: object) -> None:
-    add_values(graph, add_network(graph, x, model), model, y)
+    onnx_export.add_values(graph, onnx_export.add_network(graph, x, model), model, y)
 
 
 def _build_scaler(graph: Graph, x: str, scaler: Any, scaled: str, _: object) -> None:
     shape = [1] * len(scaler.sample_shape_)
     shape[scaler.mode] = -1
-    centered = graph.add("Sub", x, graph.constant(scaler.mean_.reshape(shape)))
-    graph.add("Div", centered, graph.constant(scaler.scale_.reshape(shape)), name=scaled)
+    centered = graph.add("Sub", x, scaler.mean_.reshape(shape))
+    graph.add("Div", centered, scaler.scale_.reshape(shape), name=scaled)
 
 
 def _classifier_shapes(operator: Any) -> None:
     from skl2onnx.common.data_types import Int64TensorType, StringTensorType
 
-    classes = class_values(operator.raw_operator.classes_)
+    classes = onnx_export.class_values(operator.raw_operator.classes_)
     label = StringTensorType if classes.dtype.kind == "U" else Int64TensorType
     operator.outputs[0].type = label([None])
     operator.outputs[1].type = _numbers(operator)([None, len(classes)])

@@ -110,16 +110,16 @@ def mode_importance(
     if not is_whole(n_repeats) or n_repeats < 1:
         raise InputError(f"n_repeats must be a whole number of at least 1, got {n_repeats!r}")
     random = check_random_state(random_state)
-    score = _scorer(scoring)
+    from sklearn.metrics import check_scoring  # only here, and slow to import
+
+    score = check_scoring(model, scoring)
     baseline = float(score(model, X, y))
     sizes = tuple(X.shape[1 + d] for d in modes)
     fallen = np.empty((*sizes, n_repeats))
     shuffled = X.copy()
     for entry in np.ndindex(*sizes):
-        where: list[Any] = [slice(None)] * X.ndim
-        for d, i in zip(modes, entry, strict=True):
-            where[1 + d] = i
-        place = tuple(where)
+        where = dict(zip(modes, entry, strict=True))
+        place = (slice(None), *(where.get(d, slice(None)) for d in range(order)))
         for repeat in range(n_repeats):
             shuffled[place] = X[place][random.permutation(len(X))]
             fallen[(*entry, repeat)] = baseline - float(score(model, shuffled, y))
@@ -137,19 +137,3 @@ def _modes(mode: object, order: int) -> tuple[int, ...]:
             f"-1 or (0, 1), got {mode!r}"
         )
     return tuple(modes)
-
-
-def _scorer(scoring: Any) -> Callable[[Any, Array, Any], float]:
-    """Return ``score(model, X, y)``, or raise `InputError`."""
-    if scoring is None:
-        return lambda model, X, y: float(model.score(X, y))
-    if callable(scoring):
-        return scoring
-    from sklearn.metrics import get_scorer, get_scorer_names  # only here, and slow to import
-
-    if scoring not in get_scorer_names():
-        raise InputError(
-            "scoring must be callable or one of sklearn.metrics.get_scorer_names(), got "
-            f"{scoring!r}"
-        )
-    return get_scorer(scoring)

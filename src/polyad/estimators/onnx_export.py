@@ -25,6 +25,7 @@ from polyad.estimators.parameters import Array
 
 if TYPE_CHECKING:
     from polyad.estimators.base import RankREstimator
+    from polyad.estimators.regressor import RankRRegressor
 
 OPSET = 17
 IR_VERSION = 8  # the lowest that goes with it: older runtimes read it too
@@ -48,7 +49,7 @@ class Graph:
     Examples
     --------
     >>> graph = Graph()
-    >>> graph.add("Tanh", graph.add("Add", "x", graph.constant(np.float32(1))), name="y")
+    >>> graph.add("Tanh", graph.add("Add", "x", np.float32(1)), name="y")
     'y'
     >>> [node.op_type for node in graph.nodes]
     ['Add', 'Tanh']
@@ -73,23 +74,24 @@ class Graph:
             self.constants.append(self.onnx.numpy_helper.from_array(array, name))
         return name
 
-    def add(self, op: str, *inputs: str, name: str | None = None, **attributes: Any) -> str:
-        """Append an operation; return the name of its output."""
+    def add(self, op: str, *inputs: Any, name: str | None = None, **attributes: Any) -> str:
+        """Append an operation on names and constants; return the name of its output."""
         output = f"{self.prefix}{op}_{len(self.nodes)}" if name is None else name
-        self.nodes.append(self.onnx.helper.make_node(op, inputs, [output], **attributes))
+        names = [v if isinstance(v, str) else self.constant(v) for v in inputs]
+        self.nodes.append(self.onnx.helper.make_node(op, names, [output], **attributes))
         return output
 
     def cast(self, x: str, kind: str, name: str | None = None) -> str:
         """Append a change of type, to ``"FLOAT"``, ``"DOUBLE"`` or ``"INT64"``."""
         return self.add("Cast", x, name=name, to=getattr(self.onnx.TensorProto, kind))
 
-    def reshape(self, x: str, shape: Sequence[int]) -> str:
+    def reshape(self, x: str, shape: Sequence[int], name: str | None = None) -> str:
         """Append a reshape; 0 keeps a size, -1 stands for what is left."""
-        return self.add("Reshape", x, self.constant(np.array(shape, np.int64)))
+        return self.add("Reshape", x, np.array(shape, np.int64), name=name)
 
     def total(self, x: str, axis: int) -> str:
         """Append a sum over one axis, which is dropped."""
-        return self.add("ReduceSum", x, self.constant(np.array([axis])), keepdims=0)
+        return self.add("ReduceSum", x, np.array([axis]), keepdims=0)
 
 
 def write_graph(
@@ -166,8 +168,7 @@ def write_model(model: Any, path: str | os.PathLike[str]) -> None:
         label = Port("label", kind, n)
         if model.multilabel_:
             graph.add("Sigmoid", outputs, name="probabilities")
-            over = graph.add("Greater", outputs, graph.constant(np.float32(0)))
-            graph.cast(over, "INT64", name="label")
+            graph.cast(graph.add("Greater", outputs, np.float32(0)), "INT64", name="label")
             label = Port("label", "int64", (*n, len(classes)))
         else:
             add_classes(graph, outputs, classes, "label", "probabilities")
@@ -191,39 +192,29 @@ def class_values(classes: Array) -> Array:
     return classes.astype(kinds[classes.dtype.kind])
 
 
-def add_classes(graph: Graph, logits: str, classes: Array, label: str, proba: str) -> None:
-    """Append probabilities ``(n, C)`` and the most probable class ``(n,)``."""
-    graph.add("Softmax", logits, name=proba, axis=1)
-    add_labels(graph, logits, classes, label)
+def add_classes(
+    graph: Graph, logits: str, classes: Array, label: str, proba: str, raw_scores: bool = False
+) -> None:
+    """Append probabilities ``(n, C)`` and the most probable class ``(n,)``.
 
-
-def add_scores(graph: Graph, logits: str, classes: Array, label: str, scores: str) -> None:
-    """Append what ``decision_function`` gives and the most probable class.
-
-    Of two classes, the second column is that function, and the first its negative.
+    Raw scores are what ``decision_function`` gives. Of two classes, the second column is that
+    function, and the first its negative.
     """
-    if len(classes) == 2:
-        signs = graph.constant(np.array([[1, -1], [-1, 1]], np.float32))
-        graph.add("MatMul", logits, signs, name=scores)
+    if not raw_scores:
+        graph.add("Softmax", logits, name=proba, axis=1)
+    elif len(classes) == 2:
+        graph.add("MatMul", logits, np.array([[1, -1], [-1, 1]], np.float32), name=proba)
     else:
-        graph.add("Identity", logits, name=scores)
-    add_labels(graph, logits, classes, label)
-
-
-def add_labels(graph: Graph, logits: str, classes: Array, label: str) -> None:
-    """Append the most probable class ``(n,)``."""
+        graph.add("Identity", logits, name=proba)
     best = graph.add("ArgMax", logits, axis=1, keepdims=0)
     graph.add("Gather", graph.constant(classes, exact=True), best, name=label, axis=0)
 
 
-def add_values(graph: Graph, outputs: str, model: Any, name: str) -> None:
+def add_values(graph: Graph, outputs: str, model: RankRRegressor, name: str) -> None:
     """Append what brings standardized outputs back to the targets' scale."""
-    scaled = graph.add("Mul", outputs, graph.constant(model.target_scale_))
-    if not model._one_target:
-        graph.add("Add", scaled, graph.constant(model.target_mean_), name=name)
-        return
-    column = graph.add("Add", scaled, graph.constant(model.target_mean_))
-    graph.add("Reshape", column, graph.constant(np.array([-1])), name=name)
+    scaled = graph.add("Mul", outputs, model.target_scale_)
+    y = graph.add("Add", scaled, model.target_mean_)
+    graph.reshape(y, [-1] if model._one_target else [0, -1], name=name)
 
 
 def add_network(graph: Graph, x: str, model: RankREstimator) -> str:
@@ -237,18 +228,16 @@ def add_network(graph: Graph, x: str, model: RankREstimator) -> str:
     if model.scaler_ is not None:
         shape = [1] * len(factors)
         shape[model.scaler_.mode] = -1
-        x = graph.add("Sub", x, graph.constant(model.scaler_.mean_.reshape(shape)))
+        x = graph.add("Sub", x, model.scaler_.mean_.reshape(shape))
         mode = model.scaler_.mode % len(factors)
         factors[mode] = factors[mode] / torch.from_numpy(model.scaler_.scale_)
     hidden, rank, _ = factors[0].shape
     plan = plan_inner(network.hidden.in_shape, hidden, rank, TRACED_BATCH)
     z = _add_inner(graph, x, factors, plan.groups)
     if network.hidden.bias is not None:
-        z = graph.add("Add", z, graph.constant(numbers(network.hidden.bias)))
+        z = graph.add("Add", z, numbers(network.hidden.bias))
     u = graph.add(ACTIVATION_OPS[network.activation], z)
-    weights = [graph.constant(numbers(network.output.weight))]
-    if network.output.bias is not None:
-        weights.append(graph.constant(numbers(network.output.bias)))
+    weights = [numbers(w) for w in (network.output.weight, network.output.bias) if w is not None]
     return graph.add("Gemm", u, *weights, transB=1)
 
 
@@ -257,7 +246,7 @@ def _add_inner(graph: Graph, x: str, factors: Sequence[torch.Tensor], groups: Gr
     sizes, (hidden, rank, _) = [f.shape[-1] for f in factors], factors[0].shape
     if len(groups) == 1:
         flat = graph.add("Flatten", x, axis=1)
-        return graph.add("MatMul", flat, graph.constant(dense_weight(factors).T.numpy()))
+        return graph.add("MatMul", flat, dense_weight(factors).T.numpy())
     order = list(range(len(factors)))
     for place, group in enumerate(groups):
         kept = [d for d in order if d not in group]
@@ -269,10 +258,10 @@ def _add_inner(graph: Graph, x: str, factors: Sequence[torch.Tensor], groups: Gr
         open_sizes = [sizes[d] for d in kept]
         if place == 0:
             x = graph.reshape(x, [-1, *open_sizes, prod(sizes[d] for d in group)])
-            x = graph.add("MatMul", x, graph.constant(weight.numpy()))  # (n, *open, Q * R)
+            x = graph.add("MatMul", x, weight.numpy())  # (n, *open, Q * R)
         else:
             x = graph.reshape(x, [-1, *open_sizes, *weight.shape])
-            x = graph.add("Mul", x, graph.constant(weight.numpy()))
+            x = graph.add("Mul", x, weight.numpy())
             x = graph.total(x, 1 + len(kept))
         order = kept
     return graph.total(graph.reshape(x, [-1, hidden, rank]), 2) if rank > 1 else x
