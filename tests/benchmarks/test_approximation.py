@@ -26,20 +26,3 @@ def test_rank_one_explains_nothing_of_a_determinant_and_rank_two_nearly_all():
     assert len(rows) == approximation.SEEDS * len(approximation.DETERMINANT)
     assert max(row["r2"] for row in rows if row["rank"] == 1) < 0.01
     assert min(row["r2"] for row in rows if row["rank"] == 2) > 0.99
-
-
-def test_samples_of_the_unit_ball_have_spectral_norm_at_most_one():
-    x = approximation.unit_ball(np.random.default_rng(0), 1000, 3)
-    norms = np.linalg.svd(x, compute_uv=False)[:, 0]
-    assert norms.max() < 1 + 1e-12
-    np.testing.assert_allclose(np.abs(np.linalg.det(x[:500])), 1.0)
-    assert abs(np.linalg.det(x[:500]).mean()) < 0.2  # as many reflections as rotations
-
-
-def test_random_units_have_weights_of_the_rank_asked_for():
-    units = approximation.random_units(np.random.default_rng(0), 2, 1, 5)
-    zero = np.zeros((1, 2, 2))
-    slopes = [(units(zero + 1e-6 * e) - units(zero))[0, :-1] / 1e-6
-              for e in np.eye(4).reshape(4, 1, 2, 2)]  # fmt: skip
-    weights = np.stack(slopes, axis=-1).reshape(5, 2, 2)
-    np.testing.assert_allclose(np.linalg.det(weights), 0, atol=1e-4)

@@ -9,7 +9,6 @@ import torch
 
 from benchmarks import maps, plans, throughput
 from benchmarks.data import made_classifier, made_scene
-from benchmarks.growth import slopes
 from benchmarks.harness import Ratio, Times, interleave, peak_bytes
 from benchmarks.page import parts, targets
 from polyad.scene.map.mapping import map_scene
@@ -69,8 +68,3 @@ def test_the_page_has_a_table_of_scenes_by_kind_where_they_were_measured():
     names = [target["what"] for target in targets(found)]
     assert "a scene of 103 bands of float32 (BIP), share of the sgemm limit" in names
     assert "a scene of uint16 on two threads against one" in names
-
-
-def test_a_line_on_a_log_log_picture_has_its_power_as_slope():
-    points = [{"value": v, "seconds": {"square": 3.0 * v**2}} for v in (1, 2, 4, 8)]
-    assert slopes(points) == {"square": pytest.approx(2.0)}

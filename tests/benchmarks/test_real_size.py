@@ -2,21 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
 from benchmarks import real_size as bench
-
-
-def test_power_is_one_where_time_doubles_with_the_pixels():
-    records = [
-        {
-            "pixels": n,
-            "everywhere": False,
-            "processor_seconds": {"statistics": 2e-6 * n, "map": 1e-6 * n},
-        }
-        for n in (1000, 2000, 4000)
-    ]
-    assert bench.power(records) == pytest.approx(1.0)
 
 
 def test_made_scene_has_labels_of_every_part_for_training_and_testing(tmp_path):

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from polyad.core import ACTIVATIONS, RankRLinear, RankRNet, dense_inner
+from polyad.core import ACTIVATIONS, RankRNet, dense_inner
 from polyad.errors import InputError
 
 # sample shape, classes, and the cells of Table 2 in thousands for ranks 1 to 5
@@ -85,18 +85,6 @@ def test_slope_written_in_the_output_is_the_derivative(name):
     torch.testing.assert_close(slope, derivative)
 
 
-@pytest.mark.parametrize("batch", [(), (3,), (2, 3)])
-def test_leading_batch_dimensions_of_any_number(batch):
-    assert RankRNet((3, 4), 6, 5, 2)(torch.zeros(*batch, 3, 4)).shape == (*batch, 5)
-
-
-@pytest.mark.parametrize("start", ["unit-variance", "xavier"])
-def test_start_is_handed_to_the_hidden_layer(start):
-    net = RankRNet((3, 4), 6, 5, 2, start=start, generator=seeded())
-    wanted = RankRLinear((3, 4), 6, 2, start=start, generator=seeded())
-    assert all(map(torch.equal, net.hidden.factors, wanted.factors))
-
-
 def test_like_without_weights_is_a_copy_and_draws_no_random_numbers():
     net = RankRNet((3, 4), 5, 2, 2, "relu", hidden_bias=False, start="xavier", dtype=torch.float64)
     before = torch.get_rng_state()
@@ -128,28 +116,6 @@ def test_like_refuses_a_weight_that_the_network_does_not_have():
     names = "hidden.bias, hidden.factors.0, output.weight, output.bias"
     with pytest.raises(InputError, match=f"named as one of {names}, got hidden.factors.1"):
         net.like({"hidden.factors.1": torch.ones(5, 1, 4)})
-
-
-def test_output_weights_start_within_xavier_bounds_and_biases_at_zero():
-    net = RankRNet((3, 4), 60, 20, 2, generator=seeded())
-    bound = (6 / 80) ** 0.5
-    assert 0.95 * bound < net.output.weight.abs().max() <= bound
-    assert not net.output.bias.any()
-    assert not net.hidden.bias.any()
-
-
-def test_same_generator_state_gives_the_same_network_made_or_reset():
-    made = RankRNet((3, 4), 6, 5, 2, generator=seeded(4))
-    before = torch.get_rng_state()
-    reset = RankRNet((3, 4), 6, 5, 2, generator=seeded())
-    reset.reset_parameters(seeded(4))
-    assert torch.equal(torch.get_rng_state(), before)
-    assert all(map(torch.equal, made.parameters(), reset.parameters()))
-
-
-def test_float64_and_meta_reach_both_layers():
-    net = RankRNet((3, 4), 6, 5, 2, dtype=torch.float64, device="meta")
-    assert {(p.dtype, p.device.type) for p in net.parameters()} == {(torch.float64, "meta")}
 
 
 @pytest.mark.parametrize(

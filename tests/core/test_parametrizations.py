@@ -39,20 +39,6 @@ def test_a_factor_pruned_by_torch_stays_pruned_while_the_rest_learns():
     assert not torch.isclose(factors[2][~pruned], before[~pruned]).any()
 
 
-def test_pruning_made_permanent_computes_the_same():
-    model, x = network(), torch.randn(5, 3, 4, 5)
-    for name in "012":
-        prune.random_unstructured(model[0].factors, name, amount=0.3)
-    steps(model, torch.optim.SGD(model.parameters(), 0.1))
-    wanted = model(x)
-    for name in "012":
-        prune.remove(model[0].factors, name)
-    assert {name for name, _ in model[0].named_parameters()} == {
-        "bias", "factors.0", "factors.1", "factors.2",
-    }  # fmt: skip
-    torch.testing.assert_close(model(x), wanted)
-
-
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")  # of torch
 def test_torchscript_takes_the_dense_form():
     net, x = RankRNet((3, 4, 5), 8, 2, rank=2), torch.randn(5, 3, 4, 5)

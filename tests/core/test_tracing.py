@@ -5,7 +5,7 @@ import torch
 from torch import nn
 from torch.export import Dim, export
 
-from polyad.core import RankRLinear, RankRNet, cp_inner, dense_inner, rank_r_linear
+from polyad.core import RankRLinear, RankRNet, rank_r_linear
 from polyad.core.plan import TRACED_BATCH, plan_inner
 from polyad.errors import InputError
 
@@ -99,14 +99,6 @@ def test_code_of_the_real_compiler_gives_the_layers_numbers():
         same_for_all_batches(compiled, layer, (5, 5, 8))
 
 
-def test_the_contraction_by_itself_is_compiled_without_a_plan():
-    factors = list(layer_of((4, 5, 6), 2).factors)
-    compiled = torch.compile(lambda x: cp_inner(x, factors), backend="aot_eager", fullgraph=True)
-    for n in (2, 9):
-        x = samples(n, (4, 5, 6))
-        torch.testing.assert_close(compiled(x), dense_inner(x, factors))
-
-
 def test_a_traced_program_is_planned_for_a_stated_number_of_samples():
     layer = layer_of((5, 5, 40), 1, out=75)
     wanted = plan_inner((5, 5, 40), 75, 1, TRACED_BATCH)
@@ -116,14 +108,6 @@ def test_a_traced_program_is_planned_for_a_stated_number_of_samples():
 
 
 # torch.export
-
-
-@pytest.mark.parametrize(("shape", "rank"), LAYERS[1:4])
-@pytest.mark.parametrize("strict", [True, False])
-def test_exported_layer_takes_any_batch(shape, rank, strict):
-    layer = layer_of(shape, rank)
-    program = export(layer, (samples(3, shape),), dynamic_shapes=({0: Dim.DYNAMIC},), strict=strict)
-    same_for_all_batches(program.module(), layer, shape)
 
 
 def test_exported_network_is_saved_and_loaded(tmp_path):
@@ -157,12 +141,6 @@ def test_onnx_by_torch_takes_any_batch():
 # FX
 
 
-@pytest.mark.parametrize(("shape", "rank"), LAYERS)
-def test_graph_of_fx_takes_any_batch(shape, rank):
-    layer = layer_of(shape, rank)
-    same_for_all_batches(torch.fx.symbolic_trace(layer), layer, shape)
-
-
 def test_layer_is_one_node_of_a_graph_of_fx():
     graph = torch.fx.symbolic_trace(nn.Sequential(layer_of((5, 6), 2), nn.Tanh())).graph
     called = [node.target for node in graph.nodes if node.op == "call_function"]
@@ -170,13 +148,3 @@ def test_layer_is_one_node_of_a_graph_of_fx():
 
 
 # The function behind the layer
-
-
-@pytest.mark.parametrize("batch", [(), (4,), (2, 3)])
-@pytest.mark.parametrize("bias", [True, False])
-def test_the_function_computes_what_the_layer_does(batch, bias):
-    layer = RankRLinear((3, 4), 5, 2, bias=bias, generator=seeded())
-    if bias:
-        nn.init.ones_(layer.bias)
-    x = torch.randn(*batch, 3, 4, generator=seeded())
-    assert torch.equal(rank_r_linear(x, list(layer.factors), layer.bias), layer(x))

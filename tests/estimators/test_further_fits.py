@@ -39,13 +39,6 @@ def test_a_warm_start_on_an_odd_batch_begins_from_the_same_function(batch):
     assert_allclose(outputs(model), before, rtol=1e-6, atol=1e-6)
 
 
-def test_a_warm_start_on_three_samples_forgets_little_of_the_rest():
-    model = RankRClassifier(random_state=0, warm_start=True).fit(X, Y)
-    assert model.score(X, Y) > 0.95
-    model.set_params(epochs=5, learning_rate=1e-3).fit(X[:3], Y[:3])
-    assert model.score(X, Y) > 0.9
-
-
 @BOTH
 @SOLVERS
 @pytest.mark.parametrize(("first", "then"), [("float32", "float64"), ("float64", "float32")])
@@ -58,9 +51,3 @@ def test_later_batches_take_the_precision_of_the_network(kind, solver, first, th
     ):
         assert str(model.network_.output.weight.dtype) == f"torch.{first}"
         assert np.isfinite(outputs(model)).all()
-
-
-@BOTH
-def test_a_fit_from_the_start_takes_the_precision_of_its_samples(kind):
-    model = kind(hidden=4, epochs=3).fit(X, Y).fit(X.astype(np.float32), Y)
-    assert str(model.network_.output.weight.dtype) == "torch.float32"

@@ -41,31 +41,6 @@ def test_a_warm_start_begins_where_the_last_fit_ended(settings):
     assert np.abs(model.fit(X, Y).predict_proba(X) - before).max() > 0.05
 
 
-def test_more_epochs_by_warm_starts_lower_the_loss():
-    model = RankRClassifier(hidden=8, epochs=10, random_state=0, warm_start=True).fit(X, Y)
-    first = model.history_.loss[-1]
-    for _ in range(3):
-        model.fit(X, Y)
-    assert model.history_.loss[-1] < first
-
-
-def test_a_regressor_keeps_the_scale_of_its_targets_in_a_warm_start():
-    y = 100 + 20 * X[:, 0, 0]
-    model = RankRRegressor(hidden=8, epochs=30, random_state=0, warm_start=True).fit(X, y)
-    mean = model.target_mean_.copy()
-    model.fit(X[:40], y[:40])
-    assert_array_equal(model.target_mean_, mean)
-    assert model.score(X, y) > 0.8
-
-
-def test_a_loaded_model_can_be_gone_on_with(tmp_path):
-    polyad.save(RankRClassifier(**QUICK, warm_start=True).fit(X, Y), tmp_path / "m.polyad")
-    model = polyad.load(tmp_path / "m.polyad", RankRClassifier)
-    before = model.predict_proba(X)
-    model.set_params(epochs=1, learning_rate=1e-7)
-    assert_allclose(model.fit(X, Y).predict_proba(X), before, atol=1e-3)
-
-
 @pytest.mark.parametrize(
     ("change", "words"),
     [({"rank": 2}, "same rank, 1, got 2"), ({"hidden": 9}, "same hidden, 8, got 9")],
@@ -239,12 +214,6 @@ def test_two_modes_give_a_picture_of_both(fitted):
     found = mode_importance(fitted, X, LABELS[:, 2], (0, 1), n_repeats=2, random_state=0)
     assert found.mean.shape == (3, 6)
     assert (found.mean.argmax(axis=1) == 4).sum() >= 2
-
-
-def test_shuffling_leaves_the_samples_as_they_were(fitted):
-    before = X.copy()
-    mode_importance(fitted, X, LABELS[:, 2], n_repeats=1, random_state=0)
-    assert_array_equal(X, before)
 
 
 @pytest.mark.parametrize("modes", [-1, (0, 1)])

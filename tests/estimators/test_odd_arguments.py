@@ -28,17 +28,6 @@ BOTH = pytest.mark.parametrize("kind", [RankRClassifier, RankRRegressor])
 
 
 @BOTH
-def test_a_standardize_of_numpy_is_a_mode(kind):
-    assert kind(**QUICK, standardize=np.int64(0)).fit(X, Y).scaler_.mean_.shape == (3,)
-
-
-@pytest.mark.parametrize("mode", ["a", 1.0, None, (0, 1), True])
-def test_a_scaler_of_no_mode(mode):
-    with pytest.raises(InputError, match="mode must be a whole number"):
-        ModeStandardScaler(mode).fit(X)
-
-
-@BOTH
 def test_a_device_of_torch_is_kept_in_a_file_by_its_name(kind, tmp_path):
     model = kind(**QUICK, device=torch.device("cpu")).fit(X, Y)
     polyad.save(model, tmp_path / "m.polyad")
@@ -67,28 +56,12 @@ def test_targets_whose_squares_overflow_are_refused(dtype):
     assert np.isfinite(fine.predict(X)).all()
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_later_targets_far_beyond_the_first_are_refused(dtype):
-    model = RankRRegressor(**QUICK).fit(X.astype(dtype), X[:, 0, 0])
-    with pytest.raises(InputError, match="standard deviations of the first y fitted on"):
-        model.partial_fit(X.astype(dtype), X[:, 0, 0] * 1e30)
-
-
 @BOTH
 @pytest.mark.parametrize("sparse", [sp.csr_matrix, sp.csc_array, sp.coo_array])
 def test_a_sparse_y_is_taken_as_the_array_it_stands_for(kind, sparse):
     dense = kind(**QUICK).fit(X, LABELS).partial_fit(X, LABELS)
     model = kind(**QUICK).fit(X, sparse(LABELS)).partial_fit(X, sparse(LABELS))
     assert_allclose(model.predict(X), dense.predict(X), rtol=1e-12)
-
-
-@BOTH
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.int8, torch.bool])
-def test_a_y_of_short_numbers_of_torch_is_taken(kind, dtype):
-    y = torch.from_numpy(Y).to(dtype)
-    if kind is RankRRegressor and dtype == torch.bool:
-        y = y.int()
-    assert_array_equal(kind(**QUICK).fit(X, y).predict(X), kind(**QUICK).fit(X, Y).predict(X))
 
 
 # -- weights ----------------------------------------------------------------------------------
@@ -100,13 +73,6 @@ def test_weights_at_the_ends_of_double_precision(kind, size):
     model = kind() if kind is ModeStandardScaler else kind(**QUICK)
     with pytest.raises(InputError, match=r"sample_weight must have a mean between .*; divide all"):
         model.fit(X, Y, sample_weight=np.full(40, size))
-
-
-@BOTH
-def test_weights_as_tensors_of_torch(kind):
-    weight = torch.from_numpy(1.0 + Y).to(torch.bfloat16)
-    tensors, arrays = (kind(**QUICK).fit(X, Y, sample_weight=w) for w in (weight, 1.0 + Y))
-    assert_array_equal(tensors.predict(X), arrays.predict(X))
 
 
 @pytest.mark.parametrize(

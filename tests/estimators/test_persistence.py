@@ -17,7 +17,7 @@ from safetensors.torch import load_file, save_file
 
 from polyad import ModeStandardScaler, RankRClassifier, RankRRegressor, load, save
 from polyad.core.network import ACTIVATIONS
-from polyad.errors import InputError, ModelFileError, OutputError
+from polyad.errors import InputError, ModelFileError
 from polyad.estimators import persistence
 from polyad.estimators.file_format import FORMAT, ActivationName, ClassifierHeader, Epochwise
 from polyad.estimators.persistence import load_with_about
@@ -109,31 +109,9 @@ def test_every_setting_and_the_history_come_back(settings, tmp_path):
     np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
 
 
-@pytest.mark.parametrize("shape", [(6,), (2, 3), (2, 2, 2, 3)])
-def test_samples_of_every_order_come_back(shape, tmp_path):
-    x = RNG.normal(size=(20, *shape))
-    model = RankRClassifier(**QUICK).fit(x, np.arange(20) % 2)
-    again = reload(model, tmp_path)
-    np.testing.assert_array_equal(again.predict_proba(x), model.predict_proba(x))
-    assert again.n_features_in_ == model.n_features_in_
-
-
-def test_a_loaded_model_can_learn_on(path):
-    model = load(path)
-    model.partial_fit(X, np.arange(24) % 3)
-    assert model.n_iter_ == 4
-    assert model.fit(X, np.arange(24) % 3).n_iter_ == 3
-
-
 def test_a_random_state_object_is_left_out_and_the_rest_kept(tmp_path):
     model = RankRClassifier(**(QUICK | {"random_state": np.random.RandomState(0)}))
     assert reload(model.fit(X, np.arange(24) % 3), tmp_path).random_state is None
-
-
-def test_settings_changed_after_the_fit_do_not_change_the_model(fitted, tmp_path):
-    model = pickle.loads(pickle.dumps(fitted)).set_params(standardize=None, rank=7)
-    again = reload(model, tmp_path)
-    np.testing.assert_array_equal(again.predict_proba(X), fitted.predict_proba(X))
 
 
 def test_about_travels_with_the_model(fitted, tmp_path):
@@ -157,10 +135,6 @@ def test_a_header_of_any_length_is_read(fitted, tmp_path):
         seen.add((tmp_path / "m.polyad").read_bytes()[0])
         load(tmp_path / "m.polyad")
     assert 0x80 in seen
-
-
-def test_the_file_is_an_ordinary_safetensors_file(path):
-    assert load_file(path)["network.hidden.factors.0"].shape == (4, 2, 2)
 
 
 # -- what save refuses ------------------------------------------------------------------------
@@ -191,11 +165,6 @@ def test_save_refuses_classes_that_are_no_simple_values(tmp_path):
     model.classes_ = np.array([(1, 2), "b"], dtype=object)
     with pytest.raises(InputError, match="numbers and strings only"):
         save(model, tmp_path / "m.polyad")
-
-
-def test_save_into_a_missing_folder_says_so(fitted, tmp_path):
-    with pytest.raises(OutputError, match="no such folder"):
-        save(fitted, tmp_path / "nowhere" / "m.polyad")
 
 
 def test_a_save_that_fails_half_way_leaves_the_old_file(fitted, path, monkeypatch):
@@ -312,35 +281,25 @@ LIES = {
     "order": setter("network", "in_shape", value=[2, 3]),
     "hidden": setter("network", "hidden", value=5),
     "rank": setter("network", "rank", value=1),
-    "rank as text": setter("network", "rank", value="2"),
-    "rank zero": setter("network", "rank", value=0),
     "outputs": setter("network", "n_outputs", value=2),
     "activation": setter("network", "activation", value="eval"),
     "bias": setter("network", "hidden_bias", value=False),
     "start": setter("network", "start", value="nowhere"),
     "dtype": setter("network", "dtype", value="float32"),
-    "unknown dtype": setter("network", "dtype", value="object"),
     "extra setting": setter("network", "device", value="cuda"),
     "too few classes": setter("classes", "values", value=[0, 1]),
     "same class twice": setter("classes", "values", value=[0, 1, 1]),
     "nested classes": setter("classes", "values", value=[[0], [1], [2]]),
     "class out of range": setter("classes", value={"dtype": "|u1", "values": [0, 1, 300]}),
     "class type": setter("classes", "dtype", value="V100000000"),
-    "class type list": setter("classes", "dtype", value=[["a", "i4"]]),
-    "class type nonsense": setter("classes", "dtype", value="nonsense"),
     "mode": setter("scaler_mode", value=9),
-    "mode as text": setter("scaler_mode", value="x"),
     "kind": setter("kind", value="Pipeline"),
-    "kind list": setter("kind", value=["RankRClassifier"]),
     "wrong kind": setter("kind", value="RankRRegressor"),
     "parameters": setter("parameters", value={"nonsense": 1}),
-    "parameters list": setter("parameters", value=[1]),
     "class weight": setter("parameters", "class_weight", value=[[[1], 2]]),
     "history": setter("history", value={"loss": 3}),
-    "history names": setter("history", value={"nonsense": []}),
     "about": setter("about", value=7),
     "format": setter("format", value=None),
-    "format text": setter("format", value="one"),
     "header is a list": lambda header: [header],
     "header is empty": lambda header: {"format": 1},
 }
@@ -483,12 +442,6 @@ def test_what_is_no_model_file_is_refused_with_what_it_is(write, message, tmp_pa
     write(tmp_path / "m.polyad")
     with pytest.raises(ModelFileError, match=message):
         load(tmp_path / "m.polyad")
-
-
-def test_noise_is_refused(tmp_path):
-    rng = np.random.default_rng(2)
-    for size in (1, 7, 8, 9, 100, 5000):
-        refused(tmp_path / "m.polyad", rng.bytes(size))
 
 
 def test_names_in_the_header_are_those_of_the_network_and_its_history():

@@ -9,13 +9,7 @@ import numpy as np
 import pytest
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
-from sklearn.calibration import CalibratedClassifierCV
-from sklearn.dummy import DummyClassifier
-from sklearn.ensemble import StackingClassifier, VotingClassifier
-from sklearn.inspection import permutation_importance
-from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_val_score
-from sklearn.multiclass import OneVsRestClassifier
+from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import Pipeline, make_pipeline
 
 from polyad import ModeStandardScaler, RankRClassifier, RankRRegressor
@@ -81,14 +75,6 @@ def test_numbers_are_learned_from_tensors_of_every_order(shape, targets):
     assert model.score(X, y) > 0.9
 
 
-def test_two_classes_have_one_decision_positive_for_the_second():
-    X, y = made(n_classes=2)
-    model = RankRClassifier(**QUICK).fit(X, y)
-    decision = model.decision_function(X)
-    assert decision.shape == (60,)
-    assert_array_equal(decision > 0, model.predict(X) == 1)
-
-
 def test_same_seed_same_bits_and_another_seed_others():
     one, other, third = (
         RankRClassifier(**(QUICK | {"random_state": s})).fit(X3, Y3).predict_proba(X3)
@@ -96,12 +82,6 @@ def test_same_seed_same_bits_and_another_seed_others():
     )
     assert_array_equal(one, other)
     assert not np.array_equal(one, third)
-
-
-def test_minibatches_and_early_stopping_with_the_same_seed_give_the_same_bits():
-    settings = QUICK | {"batch_size": 16, "early_stopping": True}
-    one, other = (RankRClassifier(**settings).fit(X3, Y3).predict_proba(X3) for _ in range(2))
-    assert_array_equal(one, other)
 
 
 def test_fitting_again_forgets_the_first_fit():
@@ -138,12 +118,6 @@ def test_read_only_and_mapped_memory_is_taken(standardize, tmp_path):
     assert_array_equal(model.predict_proba(mapped), expected.predict_proba(X3))
 
 
-def test_memory_layout_does_not_matter():
-    expected = RankRClassifier(**QUICK).fit(X3, Y3).predict_proba(X3)
-    for X in (np.asfortranarray(X3), X3[::-1].copy()[::-1], X3.astype(">f8")):
-        assert_allclose(RankRClassifier(**QUICK).fit(X, Y3).predict_proba(X), expected, rtol=1e-9)
-
-
 # -- copies -----------------------------------------------------------------------------------
 
 
@@ -171,12 +145,6 @@ def test_copies_predict_bit_for_bit_and_can_learn_on(copied, kind):
 # -- scikit-learn's tools ---------------------------------------------------------------------
 
 
-def test_cross_validation():
-    model = RankRClassifier(**QUICK)
-    assert cross_val_score(model, X3, Y3, cv=3).mean() > 0.6
-    assert cross_val_predict(model, X3, Y3, cv=3, method="predict_proba").shape == (60, 3)
-
-
 def test_pipeline_with_the_scaler_equals_standardising_inside():
     pipeline = make_pipeline(ModeStandardScaler(), RankRClassifier(**QUICK, standardize=None)).fit(
         X3, Y3
@@ -190,39 +158,6 @@ def test_grid_search_over_a_pipeline_with_sample_weight():
     search = GridSearchCV(pipeline, {"scale__mode": [0, -1], "model__rank": [1, 2]}, cv=2)
     search.fit(X3, Y3, model__sample_weight=np.ones(60))
     assert search.score(X3, Y3) > 0.6
-
-
-@pytest.mark.parametrize("method", ["sigmoid", "isotonic"])
-@pytest.mark.parametrize("ensemble", [True, False])
-def test_calibration(method, ensemble):
-    model = CalibratedClassifierCV(RankRClassifier(**QUICK), method=method, cv=2, ensemble=ensemble)
-    proba = model.fit(X3, Y3).predict_proba(X3)
-    assert_allclose(proba.sum(axis=1), 1)
-
-
-MEMBERS = [("one", RankRClassifier(**QUICK)), ("two", RankRClassifier(**QUICK, rank=2))]
-WITH_DUMMY = [MEMBERS[0], ("none", DummyClassifier())]
-
-
-@pytest.mark.every_case
-@pytest.mark.parametrize(
-    ("model", "least"),
-    [
-        (VotingClassifier(MEMBERS, voting="hard"), 0.8),
-        (VotingClassifier(MEMBERS, voting="soft"), 0.8),
-        (StackingClassifier(WITH_DUMMY, LogisticRegression(), cv=2), 0.7),
-    ],
-)
-def test_voting_and_stacking(model, least):
-    assert model.fit(X3, Y3).score(X3, Y3) > least
-
-
-def test_one_against_the_rest_and_permutation_importance():
-    model = OneVsRestClassifier(RankRClassifier(**QUICK))
-    X, y = made((8,))
-    assert model.fit(X, y).score(X, y) > 0.8
-    fitted = RankRClassifier(**QUICK).fit(X, y)
-    assert permutation_importance(fitted, X, y, n_repeats=1, random_state=0).importances.any()
 
 
 # -- labels -----------------------------------------------------------------------------------
@@ -249,24 +184,11 @@ def test_labels_of_any_kind_come_back(names):
     assert_array_equal(model.classes_[model.predict_proba(X3).argmax(axis=1)], predicted)
 
 
-def test_labels_may_be_a_list_or_a_tensor():
-    expected = RankRClassifier(**QUICK).fit(X3, Y3).predict_proba(X3)
-    for y in (Y3.tolist(), torch.from_numpy(Y3)):
-        assert_array_equal(RankRClassifier(**QUICK).fit(X3, y).predict_proba(X3), expected)
-
-
 def test_one_class_is_predicted_always():
     model = RankRClassifier(**QUICK).fit(X3, np.full(60, "only"))
     assert set(model.predict(X3)) == {"only"}
     assert_array_equal(model.predict_proba(X3), np.ones((60, 1)))
     assert model.decision_function(X3).shape == (60,)
-
-
-def test_a_class_of_one_sample_among_many_is_learned():
-    y = np.zeros(60, dtype=int)
-    y[11] = 1
-    model = RankRClassifier(hidden=8, class_weight="balanced", random_state=0).fit(X3, y)
-    assert_array_equal(model.predict(X3), y)
 
 
 def test_early_stopping_copes_with_a_class_of_one_sample():
@@ -294,13 +216,6 @@ def test_sample_weight_counts_as_repetition():
     assert_allclose(weighted.predict_proba(X3), repeated.predict_proba(X3), rtol=1e-4, atol=1e-6)
 
 
-def test_samples_of_no_weight_are_not_learned():
-    wrong = np.where(np.arange(60) < 20, (Y3 + 1) % 3, Y3)
-    weight = (np.arange(60) >= 20).astype(float)
-    model = RankRClassifier(**QUICK).fit(X3, wrong, sample_weight=weight)
-    assert model.score(X3[:20], Y3[:20]) > 0.5
-
-
 # -- numbers ----------------------------------------------------------------------------------
 
 
@@ -326,32 +241,6 @@ def test_every_kind_of_numbers_is_taken(convert, got):
     assert model.score(X, Y3) > 0.7
 
 
-def test_large_integers_keep_their_digits():
-    X = np.zeros((40, 2, 2), dtype=np.int64) + 2**40
-    y = np.arange(40) % 2
-    X[:, 0, 0] += y
-    assert RankRClassifier(**QUICK).fit(X, y).score(X, y) == 1.0
-
-
-def test_constant_features_do_no_harm():
-    X = X3.copy()
-    X[..., 4] = 3.0
-    assert RankRClassifier(**QUICK).fit(X, Y3).score(X, Y3) > 0.9
-    same = RankRClassifier(**QUICK).fit(np.ones_like(X3), Y3)
-    assert np.isfinite(same.predict_proba(X3)).all()
-
-
-@pytest.mark.parametrize("scale", [1e-20, 1e20])
-def test_the_scale_of_the_input_does_not_matter(scale):
-    model = RankRClassifier(**QUICK).fit(X3 * scale, Y3)
-    assert model.score(X3 * scale, Y3) > 0.9
-
-
-def test_one_sample_of_each_class_is_enough_to_fit():
-    model = RankRClassifier(**QUICK).fit(X3[:3], [0, 1, 2])
-    assert model.predict(X3[:1]).shape == (1,)
-
-
 # -- partial_fit ------------------------------------------------------------------------------
 
 
@@ -362,21 +251,6 @@ def test_partial_fit_learns_batch_by_batch():
             model.partial_fit(X3[half], Y3[half], classes=[0, 1, 2])
     assert model.score(X3, Y3) > 0.8
     assert len(model.history_) == model.n_iter_ == 60
-
-
-def test_partial_fit_goes_on_after_fit():
-    model = RankRClassifier(**QUICK).fit(X3, Y3)
-    before = model.history_.loss[-1]
-    for _ in range(5):
-        model.partial_fit(X3, Y3)
-    assert model.n_iter_ == 35
-    assert model.history_.loss[-1] < before
-
-
-def test_partial_fit_of_a_batch_without_some_classes():
-    model = RankRClassifier(**QUICK).partial_fit(X3[Y3 == 0], Y3[Y3 == 0], classes=[0, 1, 2])
-    model.partial_fit(X3, Y3)
-    assert model.predict_proba(X3).shape == (60, 3)
 
 
 def test_partial_fit_is_repeatable_and_keeps_the_first_scaler():
@@ -392,30 +266,6 @@ def test_partial_fit_is_repeatable_and_keeps_the_first_scaler():
 
 
 # -- stopping and progress --------------------------------------------------------------------
-
-
-def test_early_stopping_keeps_the_best_weights():
-    X, _ = made(n=200)
-    y = np.random.default_rng(1).integers(3, size=200)  # nothing to learn: validation gets worse
-    model = RankRClassifier(epochs=300, early_stopping=True, random_state=0).fit(X, y)
-    history = model.history_
-    assert model.n_iter_ < 300
-    assert len(history.validation_loss) == model.n_iter_
-    assert history.validation_loss[-1] > min(history.validation_loss)
-
-
-def test_patience_stops_when_the_loss_no_longer_falls():
-    model = RankRClassifier(hidden=8, epochs=5000, tol=1e-3, random_state=0).fit(X3, Y3)
-    assert model.n_iter_ < 5000
-
-
-def test_the_progress_bar_goes_to_standard_error(capsys):
-    RankRClassifier(**QUICK, verbose=1).fit(X3, Y3)
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert "fitting" in err
-    RankRClassifier(**QUICK).fit(X3, Y3)
-    assert capsys.readouterr() == ("", "")
 
 
 def test_paper_settings_can_be_overridden():

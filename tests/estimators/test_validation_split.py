@@ -40,15 +40,6 @@ def test_validation_holds_every_class_in_its_share():
         assert held.target.sum(dim=0).tolist() == [6, 2]
 
 
-def test_sample_weights_are_scaled_to_a_mean_of_one():
-    models = [
-        RankRClassifier(hidden=3, epochs=5, random_state=0).fit(X, Y, np.full(80, weight))
-        for weight in (1.0, 1000.0)
-    ]
-    losses = [model.history_.loss for model in models]
-    assert losses[0] == pytest.approx(losses[1])
-
-
 @pytest.mark.parametrize("unit", [10.0, 0.1, 1e-20, 1e20])
 @pytest.mark.parametrize("weight", [np.ones(80), 1.0 + Y])
 def test_a_linear_regression_does_not_depend_on_the_unit_of_its_weights(weight, unit):

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 import torch
 from sklearn.base import clone
-from sklearn.exceptions import NotFittedError
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from polyad.errors import Diverged, InputError
@@ -58,15 +57,6 @@ def test_each_learns_and_repeats_itself(model, patches):
     assert np.array_equal(clone(model).fit(X, y).predict(X), fitted.predict(X))
 
 
-def test_cnn_probabilities_sum_to_one_and_agree_with_predictions(patches):
-    X, y = patches
-    model = CNNClassifier(kernels=(5, 6), epochs=5, random_state=0).fit(X, y)
-    proba = model.predict_proba(X)
-    assert np.allclose(proba.sum(axis=1), 1, atol=1e-5)
-    assert np.array_equal(model.classes_[proba.argmax(axis=1)], model.predict(X))
-    assert np.allclose(np.exp(model.predict_log_proba(X)), proba, atol=1e-5)
-
-
 def test_the_cnn_as_matrix_products_equals_its_convolutions():
     net = ConvolutionalNet((7, 7, 3), (4, 5), 6, 2)
     for p in net.parameters():
@@ -113,15 +103,6 @@ def test_a_diverging_fit_says_so(patches):
     with pytest.raises(Diverged, match="smaller learning_rate"):
         DenseClassifier(activation="relu", optimizer="sgd", learning_rate=1e30, epochs=50,
                         random_state=0).fit(X, y)  # fmt: skip
-
-
-def test_samples_of_another_shape_are_refused(patches):
-    X, y = patches
-    model = CNNClassifier(kernels=(3, 3), epochs=1, random_state=0).fit(X, y)
-    with pytest.raises(InputError, match="fitted on samples"):
-        model.predict(X[:, :, :, :5])
-    with pytest.raises(NotFittedError):
-        CNNClassifier().predict(X)
 
 
 def test_an_svm_with_one_sample_of_a_class_takes_the_middle_of_its_grid(patches):

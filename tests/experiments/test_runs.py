@@ -84,15 +84,6 @@ def test_the_same_seed_gives_the_same_numbers_and_another_seed_others():
     assert first.curve != other.curve
 
 
-def test_a_band_offset_changes_nothing_but_pixel_noise_does():
-    plain, offset, pixel = (
-        run_one(RunSettings(TINY, "rank-1", 5, epochs=5, noise=noise))[0]
-        for noise in ("none", "band-offset", "pixel")
-    )
-    assert np.abs(plain.accuracies() - offset.accuracies()).max() < 0.5
-    assert plain.final.oa > pixel.final.oa + 0.05
-
-
 @pytest.mark.parametrize("protocol", RUN_PROTOCOLS)
 def test_a_run_draws_its_pixels_by_the_protocol_of_its_name(protocol):
     asked = RunSettings(TINY, "svm-spectrum", 4, protocol=protocol)
@@ -121,14 +112,6 @@ def test_runs_spread_over_processes_equal_runs_one_after_another(tmp_path):
     assert torch.get_num_threads() == threads
     assert MapStore(tmp_path / "maps").load(plan[0].cell).shape == (40, 32)
     assert run_all(plan, two, jobs=2, progress=False) == 0  # nothing is done twice
-
-
-def test_progress_says_how_many_are_done_and_how_good_the_last_were(tmp_path, capsys):
-    plan = Plan([TINY], ["rank-1"], [5], ["none"], runs=2, epochs=2)
-    run_all(plan.settings([TINY]), RecordStore(tmp_path))
-    said = capsys.readouterr().err
-    assert "2/2 runs" in said
-    assert "last rank-1 " in said
 
 
 # --- what a model is given -----------------------------------------------------------------------
@@ -161,23 +144,6 @@ def test_a_model_gets_the_seed_and_the_noisy_patches_of_its_pixels(monkeypatch):
     np.testing.assert_array_equal(given.patches, extract_patches(cube, *split.train.T, 5))
     np.testing.assert_array_equal(given.classes, data.labels[tuple(split.train.T)])
     np.testing.assert_array_equal(given.asked[0], extract_patches(cube, *split.test.T, 5))
-
-
-def test_a_network_is_asked_for_its_test_pixels_in_the_noisy_scene(monkeypatch):
-    seen = []
-
-    class Watched(SceneEvaluator):
-        def __init__(self, cube, pixels, scaler, window):
-            seen.append((cube, pixels))
-            super().__init__(cube, pixels, scaler, window)
-
-    monkeypatch.setattr(runs, "SceneEvaluator", Watched)
-    asked = RunSettings(TINY, "rank-1", 5, noise="pixel", epochs=2, seed=1)
-    run_one(asked)
-    ((cube, pixels),) = seen
-    data = load_scene(TINY)
-    np.testing.assert_array_equal(cube, noisy(data.cube, asked))
-    np.testing.assert_array_equal(pixels, asked.split(data.labels).test)
 
 
 def test_time_to_evaluate_is_no_time_to_fit(monkeypatch):
@@ -248,12 +214,6 @@ def test_noise_is_drawn_from_a_stream_of_its_own():
     np.testing.assert_array_equal(found, own)  # the committed records were made with this one
 
 
-def test_noise_has_the_level_that_is_asked_for():
-    cube = np.full((60, 60, 2), 100, np.float32)
-    found = noisy(cube, RunSettings(TINY, "rank-1", 5, noise="pixel", noise_level=0.4))
-    assert found.std() == pytest.approx(40, rel=0.05)
-
-
 def test_all_models_of_a_seed_see_the_same_pixels_and_another_seed_draws_others():
     first, second, other = (
         RunSettings(TINY, model, 5, seed=seed).split(LABELS)
@@ -275,12 +235,6 @@ def test_classes_without_training_pixels_are_not_tested(monkeypatch):
     split = RunSettings(TINY, "rank-1", 5, protocol="blocks").split(labels)
     assert labels[tuple(split.train.T)].tolist() == [1] * 10 + [2] * 10
     assert labels[tuple(split.test.T)].tolist() == [1] * 10 + [2] * 10
-
-
-def test_the_border_that_is_dropped_is_that_of_the_window():
-    split = RunSettings(TINY, "rank-1", 5, window=9).split(np.ones((20, 20), int))
-    both = np.concatenate([split.train, split.test])
-    assert (both.min(), both.max()) == (4, 15)
 
 
 def test_the_hash_of_a_run_is_that_of_the_committed_records():

@@ -37,14 +37,6 @@ def test_the_mean_curve_and_its_deviation_are_those_over_runs(record_of):
     assert curve.runs == 3
 
 
-def test_curves_of_unequal_length_are_averaged_where_all_have_a_value(record_of):
-    first = record_of(60.0, seed=0, epochs=3, curve=(5000, 5500, 6000))
-    second = record_of(60.0, seed=1, epochs=5, at=[1, 5], curve=(5200, 6400))
-    curve = Results([first, second]).curve(CELL)
-    assert curve.epochs.tolist() == [1]
-    np.testing.assert_allclose(curve.mean, [51])
-
-
 def tables_of(records, runs=1):
     return {table.name: table for table in scene_tables(Results(records), TINY, runs)}
 

@@ -4,12 +4,10 @@ import copy
 import math
 from functools import partial
 
-import numpy as np
 import pytest
 import torch
 from torch.testing import assert_close
 
-from polyad.core.network import ACTIVATIONS
 from polyad.fitting import alternating as solver
 from polyad.fitting import blocks
 from polyad.fitting.alternating import Steps, fit_alternating, fit_alternating_reference
@@ -40,29 +38,11 @@ def assert_same_trajectory(fast, plain, atol):
     assert_close(fast[1].score, plain[1].score, atol=1e-6, rtol=1e-6)
 
 
-@pytest.mark.parametrize("hidden_bias", [True, False])
-@pytest.mark.parametrize("output_bias", [True, False])
-def test_biases_are_stepped_where_there_are_any(hidden_bias, output_bias):
-    network = network_of((3, 5), hidden_bias=hidden_bias, output_bias=output_bias)
-    steps = Steps(0.01, inner_steps=3, batch_size=None, weight_decay=0.3)
-    fast, plain = both(network, problem_of((3, 5)), steps)
-    assert_same_trajectory(fast, plain, 1e-9)
-
-
 @pytest.mark.parametrize("batch_size", [1, 4, 22, 23, 100, None])
 def test_every_leftover_batch_follows_the_reference(batch_size):
     steps = Steps(0.003, inner_steps=2, batch_size=batch_size)
     fast, plain = both(network_of((4, 5)), problem_of((4, 5)), steps)
     assert_same_trajectory(fast, plain, 1e-9)
-
-
-def test_single_precision_stays_single_and_follows_the_reference():
-    shape = (3, 3, 20)
-    network = network_of(shape, dtype=torch.float32)
-    problem = problem_of(shape, dtype=torch.float32)
-    fast, plain = both(network, problem, Steps())
-    assert fast[0].output.weight.dtype == torch.float32
-    assert_same_trajectory(fast, plain, 2e-5)
 
 
 @pytest.mark.parametrize("activation", ["tanh", "sigmoid"])
@@ -107,17 +87,6 @@ def test_one_block_call_takes_all_steps_of_a_batch(monkeypatch):
     }
 
 
-@pytest.mark.parametrize("shape", [(4, 9), (3, 4, 11), (2, 3, 2, 5)], ids=str)
-def test_an_epoch_reads_the_samples_for_two_products_whatever_the_order(shape, monkeypatch):
-    sweep = solver._CpuSweep(network_of(shape), problem_of(shape), Steps(batch_size=9))
-    sweep()
-    samples = [id(x) for batch in sweep.batches for x in (batch.left_first, batch.right_first)]
-    matmul, read = np.matmul, []
-    monkeypatch.setattr(np, "matmul", lambda *a, **k: read.append(id(a[1])) or matmul(*a, **k))
-    sweep()
-    assert sorted(i for i in read if i in samples) == sorted(samples)
-
-
 @pytest.mark.parametrize("mode", range(3))
 def test_weights_changed_between_epochs_are_seen(mode):
     """The contraction that ends an epoch begins the next, unless its factors were changed."""
@@ -132,24 +101,3 @@ def test_weights_changed_between_epochs_are_seen(mode):
         sweep()
     for fast, plain in zip(*(net.parameters() for net in fitted), strict=True):
         assert_close(fast, plain, atol=1e-9, rtol=0)
-
-
-def test_batches_share_the_memory_of_a_single_open_mode():
-    network, problem = network_of((3, 4, 11)), problem_of((3, 4, 11))
-    sweep = solver._CpuSweep(network, problem, Steps(batch_size=9))
-    sweep()
-    first = {modes: buffer.ctypes.data for modes, buffer in sweep.shared.items()}
-    sweep()
-    assert {modes: buffer.ctypes.data for modes, buffer in sweep.shared.items()} == first
-    terms = 7 * 2
-    sizes = {modes: buffer.size for modes, buffer in sweep.shared.items()}
-    assert sizes == {(0,): 9 * terms * 3, (1,): 9 * terms * 4, (2,): 9 * terms * 11}
-    assert sum(batch.root.size for batch in sweep.batches) == len(problem) * terms * 3 * 4
-    assert not any(batch.buffers for batch in sweep.batches)
-
-
-@pytest.mark.parametrize("activation", ACTIVATIONS)
-def test_activations_let_nan_through(activation):
-    z = np.array([[[0.5, np.nan, -0.5]]])
-    u = blocks.hidden(z, np.ones((1, 1)), np.empty((1, 0)), activation)
-    assert np.isnan(u).tolist() == [[False, True, False]]

@@ -46,17 +46,6 @@ def test_axes_are_orthonormal_and_diagonalise_the_covariance():
     assert (covariance.diagonal().diff() <= 0).all()
 
 
-def test_repeating_a_sample_finds_the_axes_of_doubling_its_weight():
-    problem = problem_of((4, 5))
-    repeated = problem.take(torch.tensor([0, *range(12)]))
-    weight = torch.ones(12, dtype=torch.float64)
-    weight[0] = 2
-    weighted = Problem(problem.x, problem.target, weight, "log")
-    torch.testing.assert_close(
-        PrincipalAxes.of(repeated, -1).axes, PrincipalAxes.of(weighted, -1).axes
-    )
-
-
 @pytest.mark.parametrize(("shape", "scale"), [((4, 1), 1), ((2, 2000), 1), ((3, 4), 0)])
 def test_a_mode_of_one_entry_very_many_or_zeros_is_left_alone(shape, scale):
     problem = problem_of(shape, n=2)

@@ -157,31 +157,3 @@ def test_going_on_from_a_state_is_one_long_fit(network_of, problem_of):
     rest = fit_joint(half.network, problem_of(), EpochLoop(4), settings, state=half.state)
     assert half.history.loss + rest.history.loss == whole.history.loss
     assert half.state.steps == 4  # the state handed in was copied
-
-
-def test_loss_falls_and_the_start_stays(network_of, problem_of):
-    network, problem = network_of(), problem_of()
-    before = copy.deepcopy(network.state_dict())
-    x, target = problem.x.clone(), problem.target.clone()
-    fit = fit_joint(network, problem, EpochLoop(60), JointSettings(0.02))
-    assert fit.history.loss[-1] < 0.5 * fit.history.loss[0]
-    for name, value in network.state_dict().items():
-        assert torch.equal(value, before[name])
-    assert torch.equal(problem.x, x)
-    assert torch.equal(problem.target, target)
-
-
-def test_fitted_weights_have_memory_of_their_own(network_of, problem_of):
-    fit = fit_joint(network_of(), problem_of(), EpochLoop(2), JointSettings(0.01))
-    starts = {p.untyped_storage().data_ptr() for p in fit.network.parameters()}
-    assert len(starts) == len(list(fit.network.parameters()))
-
-
-def test_best_validation_weights_come_back(network_of, problem_of):
-    held = problem_of(seed=9)
-    fit = fit_joint(
-        network_of(), problem_of(), EpochLoop(150, validation=held), JointSettings(0.05)
-    )
-    with torch.no_grad():
-        assert held.mean_loss(fit.network(held.x)) == min(fit.history.validation_loss)
-    assert fit.history.validation_loss[-1] > min(fit.history.validation_loss)

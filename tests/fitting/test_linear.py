@@ -67,14 +67,6 @@ def test_a_class_without_a_sample_is_improbable():
     assert torch.softmax(outputs, dim=1)[:, 3].max() < 0.01
 
 
-def test_constant_entries_get_no_weight():
-    samples = problem((4, 5))
-    samples.x[:, 1, 2] = 7.0
-    linear = fit_linear(samples, torch.Generator())
-    assert bool(torch.isfinite(linear.weight).all())
-    assert float(linear.weight.reshape(3, 4, 5)[:, 1, 2].abs().max()) == 0.0
-
-
 def test_there_is_none_for_one_class_or_several_labels():
     assert fit_linear(problem((4,), classes=1), torch.Generator()) is None
     assert fit_linear(problem((4,), "binary"), torch.Generator()) is None

@@ -61,14 +61,6 @@ def test_factors_lie_where_the_samples_lie(network_of, problem_of):
     assert float(outside.abs().max()) < 1e-6
 
 
-def test_samples_of_zeros_keep_a_usable_start(network_of, problem_of):
-    problem = problem_of()
-    zeros = Problem(torch.zeros_like(problem.x), problem.target, problem.weight, "log")
-    network = network_of()
-    start_from_data(network, zeros, seeded())
-    assert all(bool(f.isfinite().all() and f.any()) for f in network.hidden.factors)
-
-
 def test_only_a_part_of_many_samples_is_read(monkeypatch, network_of, problem_of):
     monkeypatch.setattr(modes, "MAX_SAMPLES", 50)
     problem = problem_of(n=2000)
@@ -76,20 +68,3 @@ def test_only_a_part_of_many_samples_is_read(monkeypatch, network_of, problem_of
     start_from_data(network, problem, seeded())
     assert size(network, problem) == pytest.approx(0.1, rel=0.2)
     assert size(network, problem) != pytest.approx(0.1, rel=1e-6)  # as it would be from all
-
-
-def test_a_long_mode_needs_no_decomposition(monkeypatch, network_of, problem_of):
-    monkeypatch.setattr(modes, "MAX_ROOT", 3)
-    network, problem = network_of((5, 6)), problem_of((5, 6))
-    start_from_data(network, problem, seeded())
-    assert size(network, problem) == pytest.approx(0.1)
-
-
-def test_same_seed_same_bits(network_of, problem_of):
-    one, other, third = network_of(), network_of(), network_of()
-    start_from_data(one, problem_of(), seeded(1))
-    start_from_data(other, problem_of(), seeded(1))
-    start_from_data(third, problem_of(), seeded(2))
-    pairs = zip(one.parameters(), other.parameters(), strict=True)
-    assert all(torch.equal(a, b) for a, b in pairs)
-    assert not torch.equal(one.hidden.factors[0], third.hidden.factors[0])

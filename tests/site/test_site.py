@@ -99,11 +99,3 @@ def test_format_of_the_model_file_page_is_the_one_that_is_written():
     page = (DOCS / "reference/model-file.md").read_text()
     assert f"| `format` | {FORMAT} |" in page
     assert f"This page is format {FORMAT}," in page.replace("\n", " ")
-
-
-def test_links_of_the_gallery_keep_their_names_for_screen_readers():
-    """sphinx-gallery itself has `display: none` for them, which leaves links without a name."""
-    style = (ROOT / "tools/site/static/site.css").read_text()
-    rule = re.search(r"\.sphx-glr-thumbcontainer p a\.internal span \{(.*?)\}", style, re.S)[1]
-    assert "display: block;" in rule
-    assert not re.search(r"visibility: hidden|display: none", rule)
