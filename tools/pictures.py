@@ -20,7 +20,8 @@ from PIL import Image
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from polyad.app import prepare, prepare_check
-from polyad.app.launch import CheckPage, ServedPage
+from polyad.app.checklist import CheckWorkspace
+from polyad.app.launch import Page
 from polyad.scene import draw_sample
 from polyad.scene.demo import run_demo
 from polyad.scene.read.scenes import open_known_labels
@@ -77,12 +78,12 @@ def save(tab: Page, size: tuple[int, int], path: Path) -> None:
     tab.context.close()
 
 
-def shoot(browser: Browser, page: ServedPage[Any], name: str, path: Path) -> None:
+def shoot(browser: Browser, page: Page, name: str, path: Path) -> None:
     """Save one picture of a page."""
     context, size = SHOTS[name]
     tab: Page = browser.new_context(**context).new_page()
     tab.goto(page.url)
-    if isinstance(page, CheckPage):
+    if isinstance(page.workspace, CheckWorkspace):
         tab.wait_for_selector("#choices button")
         if name == "dark":
             tab.keyboard.press("m")

@@ -161,8 +161,8 @@ def test_a_field_that_is_something_else_is_refused(scene, folder, field):
 @pytest.mark.parametrize(
     ("changed", "words"),
     [
-        (("2", "Barley"), "map_class 2 is called 'B' here and 'Barley' before, expected one name"),
-        (("٢", "Barley"), "map_class 2 is called 'B' here and 'Barley' before"),
+        (("2", "Barley"), "expected one name of map_class 2, got 'Barley' and 'B'; correct it"),
+        (("٢", "Barley"), "expected one name of map_class 2, got 'Barley' and 'B'"),
         (("9" * 5000, "A"), "line 2: expected a map_class up to 65535, got 9{40};"),
         (("65536", "A"), "expected a map_class up to 65535, got 65536"),
     ],

@@ -341,7 +341,7 @@ def test_a_full_disk_is_told_and_the_label_is_not_taken(client, page, monkeypatc
         patched.setattr("polyad.app.journal.os.fsync", full)
         answer = do(client, do="label", **{"class": 1}, pixels=[[0, 0]])
     assert answer.status_code == 507
-    assert "was not taken" in answer.json()["error"]
+    assert "was not saved" in answer.json()["error"]
     assert client.get("api/state").json()["labels"] == []
     assert do(client, do="label", **{"class": 1}, pixels=[[0, 0]]).status_code == 200
 

@@ -15,6 +15,7 @@ import xarray as xr
 from affine import Affine
 
 from land import BANDS, CORNER, HEIGHT, NAMES, QUICK, WIDTH, as_json, pixels, run, truth, write_envi
+from polyad.errors import SceneError
 from polyad.scene import draw_sample
 from polyad.scene.files.paths import sample_of
 from polyad.scene.learn.model import SceneModel
@@ -86,6 +87,25 @@ def test_ctrl_c_ends_a_command_with_a_sentence(place, tmp_path, monkeypatch, cap
     assert run("map", place / "m.polyad", place / "bil.hdr", "--out", out) == 130
     assert "polyad: interrupted; no partial files were left" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.unix
+@pytest.mark.parametrize("kind", [RuntimeError, OSError, SceneError])
+def test_ctrl_c_that_a_library_turns_into_an_error_is_an_interrupt(
+    place, tmp_path, monkeypatch, capsys, kind
+):
+    def interrupted(*args, **kwargs):
+        try:
+            signal.raise_signal(signal.SIGINT)
+        except KeyboardInterrupt:
+            raise kind("callback failed") from None
+
+    handler = signal.getsignal(signal.SIGINT)
+    monkeypatch.setattr("polyad.map_file", interrupted)
+    command = ("map", place / "m.polyad", place / "bil.hdr", "--out", tmp_path / "map.tif")
+    assert run(*command) == 130
+    assert capsys.readouterr().err.endswith("no partial files were left, run it again\n")
+    assert signal.getsignal(signal.SIGINT) is handler
 
 
 def test_a_map_is_replaced_with_a_word_unless_a_sample_was_drawn_from_it(place, tmp_path, capsys):

@@ -40,7 +40,7 @@ def test_error_of_another_package_tells_which_tile_failed(model, scene_path, tmp
     def broken(*_):
         raise RuntimeError("no more")
 
-    monkeypatch.setattr("polyad.distributed.maps.map_tile_here", broken)
+    monkeypatch.setattr("polyad.distributed.worker.map_tile_here", broken)
     with pytest.raises(ClusterError, match=r"tile 0 of .* failed: RuntimeError: no more"):
         map_files(model, scene_path, tmp_path / "map.tif", tile=40)
     assert names(tmp_path) == []

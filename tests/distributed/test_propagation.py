@@ -89,7 +89,7 @@ def test_interrupt_keeps_finished_tiles_and_says_how_to_resume(
             interrupted_map(model, scene_path, out, tile)
         monkeypatch.undo()
     assert left_in(tmp_path) == ["map.tif.tiles"]
-    monkeypatch.setattr("polyad.distributed.maps.map_tile_here", counted := Counted())
+    monkeypatch.setattr("polyad.distributed.worker.map_tile_here", counted := Counted())
     map_files(model, scene_path, out, tile=tile)
     assert counted.tiles == 246
     assert out.read_bytes() == alone["superpixels"][0]
@@ -205,7 +205,7 @@ def stop_after(patch, tiles):
     def map_tile(work, task):
         return interrupt() if counted.tiles == tiles else counted(work, task)
 
-    patch.setattr("polyad.distributed.maps.map_tile_here", map_tile)
+    patch.setattr("polyad.distributed.worker.map_tile_here", map_tile)
 
 
 class Counted:

@@ -1,5 +1,6 @@
 """Finished tiles are believed only if they are whole, and harm no other file."""
 
+import hmac
 import os
 
 import numpy as np
@@ -52,6 +53,20 @@ def test_tile_of_odd_content_is_damaged(tmp_path, content):
     (store.folder / "0.tile").write_bytes(content)
     with pytest.warns(PolyadWarning, match="1 tiles kept"):
         assert set(TileStore(tmp_path, tile_plan(), DIGEST).finished) == {1}
+
+
+def test_tiles_of_another_user_are_not_believed(tmp_path, monkeypatch):
+    path = filled(tmp_path).folder / "1.tile"
+    content = path.read_bytes()
+    monkeypatch.setenv("POLYAD_CACHE", str(tmp_path / "of another user"))
+    with pytest.warns(PolyadWarning, match="2 tiles kept .* not of this user"):
+        assert TileStore(tmp_path, tile_plan(), DIGEST).finished == {}
+    (tmp_path / "of another user" / "tiles.key").write_bytes(b"")  # no key at all is none to guess
+    forged = hmac.digest(b"", f"{path.parent.name}/1.tile\n".encode() + content[32:], "sha256")
+    path.write_bytes(forged + content[32:])
+    with pytest.warns(PolyadWarning, match="2 tiles kept"):
+        assert TileStore(tmp_path, tile_plan(), DIGEST).finished == {}
+    assert (tmp_path / "of another user" / "tiles.key").stat().st_mode & 0o077 == 0
 
 
 def test_tiles_under_another_digest_are_removed_and_other_files_are_not(tmp_path):

@@ -1,4 +1,3 @@
-from .launch import CheckPage as CheckPage
 from .launch import Page as Page
 from .launch import check as check
 from .launch import prepare as prepare

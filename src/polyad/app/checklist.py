@@ -102,10 +102,16 @@ class CheckWorkspace(ScenePage):
         super().__init__(scene)
         self.blind = blind
         self.grid, name = grid_of(self.scene), field or REFERENCE
-        _check_field(name)
+        if name.strip().casefold() in {*PLACE_NAMES, NOTE}:
+            raise InputError(
+                f"the field {name[:80]!r} says where a point is, or holds its note; name another "
+                f"with --field, such as {REFERENCE!r}, for the class that is there"
+            )
         self.sample = open_sample(sample, self.grid, field=name, layer=layer)
         self.field = self.sample.named(name)
-        self.out = _output(self.sample.path, out)
+        path, ending = self.sample.path, self.sample.path.suffix.lower()
+        beside = f"{path.stem}-checked{ending if ending in _WRITTEN else '.gpkg'}"
+        self.out = path.with_name(beside) if out is None else Path(out)
         check_output(self.out, "sample")
         files = [os.fspath(s) for s in (scene, class_map) if isinstance(s, str | PathLike)]
         check_apart(self.out, files, "sample")
@@ -253,20 +259,15 @@ class CheckWorkspace(ScenePage):
 
     def _apply(self, entry: Json) -> None:
         for point, value, name, unsure, note in entry["answers"]:
-            known = self._known(value, name)
+            known, info = value, self._by_id.get(value)
+            if value and (info is None or info.name != name):  # of today's, the one of that name
+                alike = [c.value for c in self.classes if c.name == name]
+                if len(alike) != 1:
+                    raise InputError(f"no class is called {str(name)[:80]!r}")
+                known = alike[0]
             command = {"point": point, "class": known, "unsure": unsure, "note": note}
             k, answer = self._checked(command)
             self.answers[k] = answer
-
-    def _known(self, value: int, name: str) -> int:
-        """Return the id of a class of the journal among those of today."""
-        info = self._by_id.get(value)
-        if not value or (info is not None and info.name == name):
-            return value
-        alike = [c.value for c in self.classes if c.name == name]
-        if len(alike) != 1:
-            raise InputError(f"no class is called {str(name)[:80]!r}")
-        return alike[0]
 
     # -- the file -------------------------------------------------------------------------------
 
@@ -329,24 +330,20 @@ class CheckWorkspace(ScenePage):
 
     def start(self) -> None:
         """Write the file soon after each answer."""
-        self._writer = threading.Thread(
-            target=self._keep_writing, name="polyad-checked", daemon=True
-        )
+        self._writer = threading.Thread(target=self._keep_writing, daemon=True)
         self._writer.start()
 
     def _keep_writing(self) -> None:
-        last = ""
-        while not self._closing.is_set():
-            if self._changed.wait(_PAUSE):
-                problem = ""
+        problem = ""
+        while not self._closing.wait(_PAUSE):
+            if self._changed.is_set():
+                before, problem = problem, ""
                 try:
                     self.write()
                 except (PolyadError, OSError) as error:
                     problem = f"{error}; the answers are safe in {self.journal.path.name}"
-                    if problem != last:
-                        self.events.publish("problem", {"message": problem})
-                last = problem
-            self._closing.wait(_PAUSE)
+                if problem not in ("", before):
+                    self.events.publish("problem", {"message": problem})
 
     def close(self) -> None:
         """End the event streams, write the file a last time, release the journal."""
@@ -405,21 +402,6 @@ def _clean(note: str) -> str:
     return text
 
 
-def _output(sample: Path, out: str | PathLike[str] | None) -> Path:
-    if out is not None:
-        return Path(out)
-    ending = sample.suffix.lower()
-    return sample.with_name(f"{sample.stem}-checked{ending if ending in _WRITTEN else '.gpkg'}")
-
-
-def _check_field(name: str) -> None:
-    if name.strip().casefold() in {*PLACE_NAMES, NOTE}:
-        raise InputError(
-            f"the field {name[:80]!r} says where a point is, or holds its note; name another with "
-            f"--field, such as {REFERENCE!r}, for the class that is there"
-        )
-
-
 def _hold(out: Path) -> LockFile:
     """Keep others from the file of the checked points, by whatever name they know it."""
     real = out.resolve()
@@ -467,7 +449,6 @@ def _classes(
 
 def _mapped_classes(points: SampleFile) -> tuple[ClassInfo, ...]:
     """Return the classes that the fields ``map_class`` and ``map_name`` of a sample tell of."""
-    remedy = "correct it, or name the classes with --map or --classes"
     names: dict[int, str] = {}
     texts = points.texts("map_class"), points.texts("map_name")
     for place, value, name in zip(points.where, *texts, strict=True):
@@ -475,16 +456,14 @@ def _mapped_classes(points: SampleFile) -> tuple[ClassInfo, ...]:
             continue
         # A table can hold thousands of digits
         number = int(value[-5:]) if len(value.lstrip("0")) <= 5 else 2**16
-        if number >= 2**16:
-            raise SceneError(
-                f"{points.path}, {place}: expected a map_class up to 65535, got {value[:40]}; "
-                f"{remedy}"
-            )
         before = names.get(number, "")
-        if name and before and name != before:
+        if number >= 2**16 or (name and before and name != before):
+            wrong = f"a map_class up to 65535, got {value[:40]}"
+            if number < 2**16:
+                wrong = f"one name of map_class {number}, got {before[:80]!r} and {name[:80]!r}"
             raise SceneError(
-                f"{points.path}, {place}: map_class {number} is called {name[:80]!r} here and "
-                f"{before[:80]!r} before, expected one name; {remedy}"
+                f"{points.path}, {place}: expected {wrong}; correct it, or name the classes with "
+                "--map or --classes"
             )
         names[number] = before or name
     return tuple(

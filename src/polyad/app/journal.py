@@ -66,7 +66,7 @@ class Journal:
             content = self._read()
             entries, self._size = read_entries(content, path)
             if entries:
-                check_header(entries[0], about, path)
+                self._check_header(entries[0], about)
             self._torn = True  # a line that a crash left half written may follow
             self._cut_back()
             if not entries:
@@ -164,6 +164,25 @@ class Journal:
             f"cannot write to the journal {self.path} ({reason}); the label was not saved. {remedy}"
         )
 
+    def _check_header(self, header: Entry, about: Mapping[str, object]) -> None:
+        """Raise an error unless the journal is of this format and was written for this scene."""
+        found, sample = str(header.get("polyad journal"))[:20], header.get("sample")
+        if header.get("polyad journal") != FORMAT:
+            raise SceneError(
+                f"{self.path} is a journal of format {found}, expected {FORMAT}; use the polyad "
+                "that wrote it, or move it away to start anew"
+            )
+        if sample != about.get("sample"):
+            raise SceneMismatch(
+                f"{self.path} is the journal of {'another sample' if sample else 'labels'}; move "
+                "it away, or name another file with --journal"
+            )
+        if any(header.get(key) != value for key, value in about.items()):
+            raise SceneMismatch(
+                f"{self.path} belongs to another scene of {str(header.get('shape'))[:40]} pixels, "
+                f"this one has {about.get('shape')}; move the journal away to start anew"
+            )
+
     def _read(self) -> bytes:
         """Return the content, once its first bytes say that it is a journal.
 
@@ -207,25 +226,6 @@ def read_entries(content: bytes, path: Path) -> tuple[list[Entry], int]:
             ) from error
         good += len(line) + 1
     return entries, min(good, len(content))
-
-
-def check_header(header: Mapping[str, object], about: Mapping[str, object], path: Path) -> None:
-    """Raise an error unless the journal is of a known format and was written for this scene."""
-    if header.get("polyad journal") != FORMAT:
-        raise SceneError(
-            f"{path} is a journal of format {str(header.get('polyad journal'))[:20]}, expected "
-            f"{FORMAT}; use the polyad that wrote it, or move it away to start anew"
-        )
-    if header.get("sample") != about.get("sample"):
-        raise SceneMismatch(
-            f"{path} is the journal of {'another sample' if header.get('sample') else 'labels'}; "
-            "move it away, or name another file with --journal"
-        )
-    if any(header.get(key) != value for key, value in about.items()):
-        raise SceneMismatch(
-            f"{path} belongs to another scene of {str(header.get('shape'))[:40]} pixels, this one "
-            f"has {about.get('shape')}; move the journal away to start anew"
-        )
 
 
 def journal_path(source: str | None, fingerprint: str) -> Path:

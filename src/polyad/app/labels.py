@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -42,9 +42,6 @@ from polyad.text import csv_text
 Pixel = tuple[int, int]
 Command = Mapping[str, Any]
 Listener = Callable[["Change", Json], None]
-
-K = TypeVar("K")
-V = TypeVar("V")
 
 MAX_CLASSES = 255  # a map's tile has a palette of 256 colors, one of them "no class"
 MAX_PIXELS = 50_000  # of one command
@@ -83,17 +80,13 @@ class Change:
 
     def then(self, later: Change) -> Change:
         """Return this change followed by a later one as a single change."""
-        labels, classes = _joined(self.labels, later.labels), _joined(self.classes, later.classes)
-        return Change(labels, classes, self.stroke)
-
-
-def _joined(
-    first: Mapping[K, tuple[V, V]], second: Mapping[K, tuple[V, V]]
-) -> dict[K, tuple[V, V]]:
-    joined = dict(first)
-    for key, (old, new) in second.items():
-        joined[key] = (joined[key][0] if key in joined else old, new)
-    return joined
+        both: list[Any] = []
+        for first, second in ((self.labels, later.labels), (self.classes, later.classes)):
+            changed: dict[Any, Any] = {**first}
+            for key, (old, new) in second.items():
+                changed[key] = (changed.get(key, (old, new))[0], new)
+            both.append(changed)
+        return Change(*both, self.stroke)
 
 
 class LabelState:
@@ -179,12 +172,8 @@ class LabelState:
                 self._done.append(change)
 
     def _apply(self, change: Change) -> None:
-        for value, (_, info) in change.classes.items():
-            if info is None:
-                self.classes.pop(value, None)
-            else:
-                self.classes[value] = info
-        self.classes = dict(sorted(self.classes.items()))
+        classes = self.classes | {k: info for k, (_, info) in change.classes.items()}
+        self.classes = {k: info for k, info in sorted(classes.items()) if info is not None}
         for pixel, (_, value) in change.labels.items():
             if value == UNLABELED:
                 self.labels.pop(pixel, None)
@@ -197,9 +186,16 @@ class LabelState:
 
     def _label(self, command: Command) -> Change:
         value = self._known(command.get("class"), erase=True)
-        pixels = self._pixels(command.get("pixels"))
+        pixels = command.get("pixels")
+        if not isinstance(pixels, Sequence) or isinstance(pixels, str):
+            raise InputError("pixels must be a list of [row, column]")
+        if len(pixels) > MAX_PIXELS:
+            raise InputError(
+                f"{len(pixels):,} pixels at once are too many, expected at most {MAX_PIXELS:,}; "
+                "send them in parts"
+            )
         stroke = str(command.get("stroke", ""))[:40]
-        changed = {p: (self.labels.get(p, UNLABELED), value) for p in pixels}
+        changed = {p: (self.labels.get(p, UNLABELED), value) for p in map(self._pixel, pixels)}
         return Change({p: c for p, c in changed.items() if c[0] != c[1]}, stroke=stroke)
 
     def _add(self, command: Command) -> Change:
@@ -274,16 +270,6 @@ class LabelState:
         if any(c.name == name for v, c in self.classes.items() if v != value):
             raise InputError(f"there is a class {name!r} already; choose another name")
         return name
-
-    def _pixels(self, raw: object) -> list[Pixel]:
-        if not isinstance(raw, Sequence) or isinstance(raw, str):
-            raise InputError("pixels must be a list of [row, column]")
-        if len(raw) > MAX_PIXELS:
-            raise InputError(
-                f"{len(raw):,} pixels at once are too many, expected at most {MAX_PIXELS:,}; send "
-                "them in parts"
-            )
-        return [self._pixel(pixel) for pixel in raw]
 
     def _pixel(self, raw: object) -> Pixel:
         if isinstance(raw, Sequence) and len(raw) == 2 and all(type(v) is int for v in raw):

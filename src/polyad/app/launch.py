@@ -12,9 +12,10 @@ import webbrowser
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from html import escape
 from pathlib import Path
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Self
 
 import uvicorn
 import xarray as xr
@@ -35,21 +36,21 @@ _PAGE = """<!DOCTYPE html>
 <meta http-equiv="refresh" content="0; url={address}"><title>polyad</title></head>
 <body><p><a href="{address}">Open the labeling page</a></p></body></html>
 """
-Mode = TypeVar("Mode", LabelWorkspace, CheckWorkspace)
 
 
 @dataclass
-class ServedPage(Generic[Mode]):
-    """A page that is being served.
+class Page:
+    """A page that is being served, for labeling or for checking a sample.
 
     Attributes
     ----------
     url : str
         The address with its token; who has it can use the page.
+    workspace : LabelWorkspace or CheckWorkspace
     """
 
     url: str
-    workspace: Mode
+    workspace: Any
     _server: uvicorn.Server = field(repr=False)
     _socket: socket.socket = field(repr=False)
     _thread: threading.Thread | None = field(default=None, repr=False)
@@ -86,10 +87,6 @@ class ServedPage(Generic[Mode]):
         if self._thread is not None:
             self._thread.join(timeout=15)
 
-
-class Page(ServedPage[LabelWorkspace]):
-    """A labeling page that is being served."""
-
     def labels(self) -> xr.DataArray:
         """Return the labels so far on the scene's grid, 0 where unlabeled."""
         return self.workspace.session.snapshot().raster(self.workspace.scene)
@@ -106,10 +103,6 @@ class Page(ServedPage[LabelWorkspace]):
         )
 
 
-class CheckPage(ServedPage[CheckWorkspace]):
-    """A page on which a sample is checked, being served."""
-
-
 def prepare(
     scene: RasterSource,
     labels: RasterSource | None = None,
@@ -123,8 +116,8 @@ def prepare(
     """Return a page that is ready to be served; see `serve` for the parameters."""
     # Leave one core to the browser and to the answers to clicks.
     options |= {"threads": max(1, usable_cores() - 1)}
-    make = lambda: LabelWorkspace(scene, labels, truth, **options)  # noqa: E731
-    return Page(*_listen_for(make, host, port, framed))
+    make = partial(LabelWorkspace, scene, labels, truth, **options)
+    return _listening(make, host, port, framed)
 
 
 def prepare_check(
@@ -135,10 +128,9 @@ def prepare_check(
     host: str = "127.0.0.1",
     port: int = 0,
     **options: Any,
-) -> CheckPage:
+) -> Page:
     """Return a page that is ready to be served; see `check` for the parameters."""
-    make = lambda: CheckWorkspace(scene, sample, class_map, **options)  # noqa: E731
-    return CheckPage(*_listen_for(make, host, port))
+    return _listening(partial(CheckWorkspace, scene, sample, class_map, **options), host, port)
 
 
 def serve(
@@ -242,14 +234,25 @@ def check(
     put(f"{workspace.done:,} of {points} are checked, {unsure}: {workspace.out}")
 
 
-def _listen_for(
-    make: Callable[[], Mode], host: str, port: int, framed: bool = False
-) -> tuple[str, Mode, uvicorn.Server, socket.socket]:
-    """Return the address of a page, what it serves, the server and its socket.
-
-    ``make`` is called once the port is known to be free.
-    """
-    listening = _listen(host, port)
+def _listening(
+    make: Callable[[], LabelWorkspace | CheckWorkspace], host: str, port: int, framed: bool = False
+) -> Page:
+    """Return a page; its workspace is made once the port is known to be free."""
+    if not 0 <= port < 2**16:
+        raise InputError(f"expected a --port from 1 to 65535, or 0 to take a free one, got {port}")
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    # asyncio sends small answers at once only if the socket names TCP
+    listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((host, port))
+        listening.listen()  # a browser faster than the server waits instead of failing
+    except OSError as error:
+        listening.close()
+        raise OutputError(
+            f"cannot listen on {host}, port {port} ({error.strerror}); choose another --port, or "
+            "none to take a free one"
+        ) from error
     try:
         workspace = make()
     except BaseException:
@@ -270,26 +273,7 @@ def _listen_for(
     )
     address = host if host not in ("0.0.0.0", "::") else socket.gethostbyname(socket.gethostname())
     url = f"http://{f'[{address}]' if ':' in address else address}:{policy.port}/{policy.token}/"
-    return url, workspace, uvicorn.Server(config), listening
-
-
-def _listen(host: str, port: int) -> socket.socket:
-    if not 0 <= port < 2**16:
-        raise InputError(f"expected a --port from 1 to 65535, or 0 to take a free one, got {port}")
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # asyncio sends small answers at once only if the socket names TCP
-    listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listening.bind((host, port))
-        listening.listen()  # a browser faster than the server waits instead of failing
-    except OSError as error:
-        listening.close()
-        raise OutputError(
-            f"cannot listen on {host}, port {port} ({error.strerror}); choose another --port, or "
-            "none to take a free one"
-        ) from error
-    return listening
+    return Page(url, workspace, uvicorn.Server(config), listening)
 
 
 @contextmanager

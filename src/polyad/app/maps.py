@@ -124,14 +124,19 @@ class View:
         InputError
             It is no rectangle within the scene.
         """
-        rows, cols = (
-            _span(message.get(name), name, length)
-            for name, length in zip(("rows", "cols"), shape, strict=True)
-        )
+        sides = {}
+        for name, length in zip(("rows", "cols"), shape, strict=True):
+            value = message.get(name)
+            whole = isinstance(value, list) and [type(v) for v in value] == [int, int]
+            if not whole or not 0 <= value[0] < value[1] <= length:
+                raise InputError(
+                    f"{name} must be two whole numbers that rise between 0 and {length}"
+                )
+            sides[name] = slice(*value)
         scale = message.get("scale")
-        if type(scale) not in (int, float) or not 1e-6 < scale < 1e6:  # type: ignore[operator]
+        if type(scale) not in (int, float) or not 1e-6 < scale < 1e6:
             raise InputError("scale must be a number above 0: screen pixels for each scene pixel")
-        return cls(Tile(rows, cols), float(scale))  # type: ignore[arg-type]
+        return cls(Tile(**sides), float(scale))
 
     @property
     def pixels(self) -> int:
@@ -167,13 +172,6 @@ class View:
         return int(step)
 
 
-def _span(value: Any, name: str, length: int) -> slice:
-    whole = isinstance(value, list) and len(value) == 2 and all(type(v) is int for v in value)
-    if not whole or not 0 <= value[0] < value[1] <= length:
-        raise InputError(f"{name} must be two whole numbers that rise between 0 and {length}")
-    return slice(value[0], value[1])
-
-
 # -- a map in the making --------------------------------------------------------------------------
 
 
@@ -196,16 +194,18 @@ class Drawing:
         Of the tiles that were mapped in full.
     most : int
         How many candidates a tile gives.
+    unseen : list of Tile
+        Drawn since the last map was shown.
     """
 
     def __init__(self, before: MapVersion, tiles: list[Tile]) -> None:
         self.ids, self.uncertainty = before.ids.copy(), before.uncertainty.copy()
         self.candidates: list[Candidates] = []
+        self.unseen: list[Tile] = []
         self.most = max(16, CANDIDATES // max(len(tiles), 1))
         self._left = list(tiles)
         self._ordered_by: View | None = None
         self._all = len(tiles)
-        self._unseen: list[Tile] = []  # drawn since the last map was shown
 
     @property
     def share(self) -> float:
@@ -243,16 +243,8 @@ class Drawing:
         for raster, drawn in ((self.ids, ids), (self.uncertainty, levels)):
             blocks = drawn.repeat(stride, axis=0).repeat(stride, axis=1) if stride > 1 else drawn
             raster[tile] = blocks[: tile.shape[0], : tile.shape[1]]
-        self._unseen.append(tile)
+        self.unseen.append(tile)
         return uncertainty
-
-    def changed(self, view: View) -> bool:
-        """Whether anything in view was drawn since the last map was shown."""
-        return any(view.shows(tile) for tile in self._unseen)
-
-    def shown(self) -> None:
-        """Take note that a map was shown."""
-        self._unseen.clear()
 
     def drawer(
         self,
@@ -265,7 +257,7 @@ class Drawing:
 
         ``spectra`` gives those of pixels ``(n, 2)``, mean over a window, for the advice.
         """
-        values = class_values(model)
+        values = np.array([c.value for c in model.classes], np.uint8)
 
         def draw(tile: Tile) -> None:
             check()
@@ -285,7 +277,8 @@ class Drawing:
         """Draw what is in view, at every ``stride``-th pixel."""
         first = [side.start // stride * stride for side in view.tile]
         size = view.tile.rows.stop - first[0], view.tile.cols.stop - first[1]
-        side, values = VIEW_TILE * min(stride, 2), class_values(model)
+        side = VIEW_TILE * min(stride, 2)
+        values = np.array([c.value for c in model.classes], np.uint8)
 
         def draw(part: Tile) -> None:
             check()
@@ -305,11 +298,6 @@ def draft_mapper(model: SceneModel, propagated: PropagatedLabels, check: Check) 
     class_ids = np.array([info.value for info in model.classes])[list(step.targets)]
     logs = propagated.log_shares(pixels, class_ids, check)
     return DraftMapper(model, statistics, Shares(statistics.nodes, logs, step.weights))
-
-
-def class_values(model: SceneModel) -> Array:
-    """Return the ids of a model's classes, ``(classes,)``."""
-    return np.array([c.value for c in model.classes], np.uint8)
 
 
 def margin_uncertainty(proba: Array) -> Array:

@@ -9,9 +9,9 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator
 from importlib.resources import files
+from typing import Annotated
 
-from fastapi import FastAPI, Query, Request
-from fastapi.concurrency import run_in_threadpool
+from fastapi import Depends, FastAPI, Query, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response, StreamingResponse
 from starlette.exceptions import HTTPException
@@ -36,6 +36,27 @@ _MEDIA_TYPES = {
 }
 _RESULTS = {"map.tif": "image/tiff", "model.polyad": "application/octet-stream"}
 CACHED = {"cache-control": "private, max-age=3600"}  # a scene's pixels do not change
+
+
+async def _content(request: Request) -> bytes:
+    return await request.body()
+
+
+async def _json_body(request: Request) -> Json:
+    """Return the JSON object that a request sends."""
+    if request.headers.get("content-type", "").split(";")[0].strip() != "application/json":
+        raise HTTPException(415, "the body must be JSON, with content-type application/json")
+    try:
+        body = json.loads(await request.body())
+    except (ValueError, RecursionError):
+        raise HTTPException(400, "the body is not JSON") from None
+    if not isinstance(body, dict):
+        raise HTTPException(422, "the body must be a JSON object")
+    return body
+
+
+Content = Annotated[bytes, Depends(_content)]
+JsonBody = Annotated[Json, Depends(_json_body)]
 
 
 def make_app(workspace: Workspace, policy: AccessPolicy, max_body: int = MAX_BODY) -> App:
@@ -104,8 +125,8 @@ def _add_scene(app: FastAPI, workspace: Workspace) -> None:
         return _png(map_tile(*shown, level, row, col))
 
     @app.post("/api/do")
-    async def do(request: Request) -> Json:
-        return await run_in_threadpool(workspace.do, await _json_body(request))
+    def do(body: JsonBody) -> Json:
+        return workspace.do(body)
 
 
 def _add_labeling(app: FastAPI, workspace: LabelWorkspace) -> None:
@@ -124,9 +145,9 @@ def _add_labeling(app: FastAPI, workspace: LabelWorkspace) -> None:
         return trainer.newest_map.at(row, col)
 
     @app.post("/api/focus")
-    async def focus(request: Request) -> Json:
+    def focus(body: JsonBody) -> Json:
         shape = workspace.scene.sizes["y"], workspace.scene.sizes["x"]
-        trainer.view = View.from_message(await _json_body(request), shape)
+        trainer.view = View.from_message(body, shape)
         return {}
 
 
@@ -134,11 +155,8 @@ def _add_files(app: FastAPI, workspace: LabelWorkspace) -> None:
     session, scene = workspace.session, workspace.scene
 
     @app.post("/api/labels/{kind}")
-    async def upload(kind: str, request: Request, beside: str = "") -> Json:
-        content = await request.body()
-        return await run_in_threadpool(
-            lambda: session.load(read_upload(content, kind, scene, beside))
-        )
+    def upload(kind: str, content: Content, beside: str = "") -> Json:
+        return session.load(read_upload(content, kind, scene, beside))
 
     @app.get("/api/labels/{kind}")
     def labels(kind: str) -> Response:
@@ -158,20 +176,7 @@ def _add_files(app: FastAPI, workspace: LabelWorkspace) -> None:
         return _download(file_content(name, writers[name]), name, _RESULTS[name])
 
 
-# -- requests and answers -------------------------------------------------------------------------
-
-
-async def _json_body(request: Request) -> Json:
-    """Return the JSON object that a request sends."""
-    if request.headers.get("content-type", "").split(";")[0].strip() != "application/json":
-        raise HTTPException(415, "the body must be JSON, with content-type application/json")
-    try:
-        body = json.loads(await request.body())
-    except (ValueError, RecursionError):
-        raise HTTPException(400, "the body is not JSON") from None
-    if not isinstance(body, dict):
-        raise HTTPException(422, "the body must be a JSON object")
-    return body
+# -- answers --------------------------------------------------------------------------------------
 
 
 def _png(content: bytes, headers: dict[str, str] | None = None) -> Response:
@@ -185,27 +190,21 @@ def _download(content: bytes, name: str, media: str) -> Response:
 
 async def _answer_error(_: Request, error: Exception) -> JSONResponse:
     """Answer an error in one sentence of JSON."""
-    status, text = _status(error)
-    headers = {"connection": "close"} if status == 413 else None
-    return JSONResponse({"error": text}, status, headers)
-
-
-def _status(error: Exception) -> tuple[int, str]:
-    """Return the status and the sentence that answer an error."""
+    status, text, headers = 422, str(error), None
     if isinstance(error, HTTPException):
-        return error.status_code, str(error.detail)
-    if isinstance(error, RequestValidationError):
+        status, text = error.status_code, str(error.detail)
+    elif isinstance(error, RequestValidationError):
         first = error.errors()[0]
-        return 422, f"{first['loc'][-1]}: {first['msg']}"
-    if isinstance(error, TooLarge):
-        return 413, str(error)
-    if isinstance(error, OutputError):
-        return 507, str(error)
-    if isinstance(error, PolyadError):
-        unreadable = isinstance(error, SceneError) and not isinstance(error, ValueError)
-        return 503 if unreadable else 422, str(error)
-    if isinstance(error, OSError):
-        return 503, f"the scene cannot be read: {error.strerror or error}"
-    # `AccessControl` logs it
-    report = "this is a bug, please report it"
-    return 500, f"polyad failed at this (labels already given are safe); {report}"
+        text = f"{first['loc'][-1]}: {first['msg']}"
+    elif isinstance(error, TooLarge):
+        status, headers = 413, {"connection": "close"}
+    elif isinstance(error, OutputError):
+        status = 507
+    elif isinstance(error, SceneError) and not isinstance(error, ValueError):
+        status = 503  # the scene cannot be read
+    elif isinstance(error, OSError) and not isinstance(error, PolyadError):
+        status, text = 503, f"the scene cannot be read: {error.strerror or error}"
+    elif not isinstance(error, PolyadError):  # `AccessControl` logs it
+        report = "this is a bug, please report it"
+        status, text = 500, f"polyad failed at this (labels already given are safe); {report}"
+    return JSONResponse({"error": text}, status, headers)

@@ -16,9 +16,9 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -73,39 +73,21 @@ class Outdated(Exception):
     """The labels changed while a model was fitted to the old ones."""
 
 
-@dataclass
 class InterruptibleClassifier:
     """A classifier that `train` can fit and that calls ``check`` after every epoch."""
 
-    classifier: RankRClassifier
-    check: Check
+    def __init__(self, classifier: RankRClassifier, check: Check) -> None:
+        self.classifier, self.check = classifier, check
 
     def fit(self, X: Array, y: Array) -> Self:
         """Fit from scratch."""
         self.classifier.fit(X, y, on_epoch=lambda *_: self.check())
+        self.classes_ = self.classifier.classes_
         return self
-
-    @property
-    def classes_(self) -> Array:
-        """Class ids."""
-        return self.classifier.classes_
-
-
-def warm_up() -> None:
-    """Fit something tiny, so that no click waits for what torch loads at the first fit."""
-    X = np.arange(24, dtype=np.float32).reshape(4, 1, 1, 6)
-    RankRClassifier(hidden=2, epochs=1, random_state=0).fit(X, np.array([1, 2, 1, 2]))
 
 
 class LabelSpectra:
-    """Reads the spectra of labels once, and keeps them as long as the labels stay.
-
-    Parameters
-    ----------
-    scene : Scene
-    window : int
-        Side of the window whose mean the advice compares.
-    """
+    """The spectra of labels, read once: of the pixel, and mean over a window around it."""
 
     def __init__(self, scene: Scene, window: int) -> None:
         self._scene, self.window = scene, window
@@ -113,10 +95,9 @@ class LabelSpectra:
 
     def class_means(self, snapshot: Snapshot) -> Json:
         """Return the mean spectrum and the number of labels of each class, as JSON types."""
-        self._read(snapshot)
         spectra: dict[int, list[Array]] = {}
-        for pixel in sorted(snapshot.labels):
-            spectra.setdefault(snapshot.labels[pixel], []).append(self._known[pixel][0])
+        for pixel, (center, _) in self._read(snapshot):
+            spectra.setdefault(snapshot.labels[pixel], []).append(center)
         return {
             str(value): {"count": len(some), "mean": plain_floats(np.mean(some, axis=0))}
             for value, some in sorted(spectra.items())
@@ -124,11 +105,9 @@ class LabelSpectra:
 
     def window_means(self, snapshot: Snapshot) -> Array:
         """Return the mean spectrum around each label, ``(labels, bands)``."""
-        self._read(snapshot)
-        means = [self._known[pixel][1] for pixel in sorted(snapshot.labels)]
-        return np.nan_to_num(np.array(means))
+        return np.nan_to_num(np.array([mean for _, (_, mean) in self._read(snapshot)]))
 
-    def _read(self, snapshot: Snapshot) -> None:
+    def _read(self, snapshot: Snapshot) -> list[tuple[Pixel, tuple[Array, Array]]]:
         """Read what is not known yet, and forget what is no longer labeled."""
         known = {pixel: self._known[pixel] for pixel in snapshot.labels if pixel in self._known}
         new = sorted(snapshot.labels.keys() - known.keys())
@@ -139,6 +118,7 @@ class LabelSpectra:
             center, mean = patches[:, middle, middle], patches.mean(axis=(1, 2))
             known |= {pixel: (center[k].copy(), mean[k]) for k, pixel in enumerate(new)}
         self._known = known
+        return sorted(known.items(), key=lambda item: item[0])
 
 
 def plain_floats(values: Array) -> list[float | None]:
@@ -195,7 +175,7 @@ class Trainer(threading.Thread):
         super().__init__(name="polyad-trainer", daemon=True)
         # A copy: what it loads is its own, and the tiles of the page are read from the file
         self.scene = prepared(scene.copy(deep=False))
-        self.session, self.truth = session, truth
+        self.session, self.truth, self._publish = session, truth, publish
         self.settings = settings or TrainSettings(preset="best")
         check_preset(self.settings.preset, self.settings.goal)
         if self.settings.window is not None:
@@ -207,19 +187,17 @@ class Trainer(threading.Thread):
         self._spectra = LabelSpectra(self.scene, self.settings.window or WINDOW)
         self._pixels = shape[0] * shape[1]
         self.large = self._pixels > LARGE_PIXELS
-        self._statistics: SceneStatistics | None = None
+        # Of a large scene nothing is left for the browser to do until the draft is there.
+        most = torch.get_num_threads()
+        self._threads = {"final": most, "draft": most if self.large else threads or most}
         self.learned: float | None = None
         self._reported = 0.0  # when the page last heard how much is learned
         self._may_learn = threading.Event()
         self._may_learn.set()
         self._learned: SceneStatistics | str | None = None  # not yet adopted, or why there are none
-        self._propagated: PropagatedLabels | None = None
+        self._statistics: SceneStatistics | None = None
+        self._propagated: PropagatedLabels | None = None  # if there are components
         self._last_best: SceneModel | None = None  # the last final model of the best preset
-        self._publish = publish
-        self._threads = {"final": torch.get_num_threads()}
-        # Of a large scene nothing is left for the browser to do until the draft is there.
-        few = None if self.large else threads
-        self._threads["draft"] = few or self._threads["final"]
         self._wake = threading.Condition()
         self._outdated = True
         self._stopped = self._final_wanted = False
@@ -266,29 +244,34 @@ class Trainer(threading.Thread):
             if len(set(snapshot.labels.values())) < 2:
                 return None
             if current.stage == "final" and current.revision == snapshot.revision:
-                return _with_classes(current.model, snapshot)
-            failure = self._failure
-            if failure is not None:
-                raise SceneError(failure)
+                known = {c.value: c for c in snapshot.classes}  # names and colors may be newer
+                model = current.model
+                return model and model.renamed([known.get(c.value, c) for c in model.classes])
+            if self._failure is not None:
+                raise SceneError(self._failure)
             time.sleep(0.05)
         if not self.is_alive():
             return None
+        what = f"the fit takes longer than {timeout:g} s"
         if self.learned is not None:
-            raise SceneError(
-                f"the scene is still being learned ({self.learned:.0%}); save again in a while"
-            )
-        raise SceneError(f"the fit takes longer than {timeout:g} s; save again in a while")
+            what = f"the scene is still being learned ({self.learned:.0%})"
+        raise SceneError(f"{what}; save again in a while")
 
     # -- the thread -----------------------------------------------------------------------------
 
     def run(self) -> None:
         """Wait for labels; fit and map."""
-        warm_up()
+        # Something tiny, so that no click waits for what torch loads at the first fit
+        X = np.arange(24, dtype=np.float32).reshape(4, 1, 1, 6)
+        RankRClassifier(hidden=2, epochs=1, random_state=0).fit(X, np.array([1, 2, 1, 2]))
         if not self.large:
             with suppress(PolyadError, OSError, MemoryError, ValueError):  # a fit will say it
                 self.scene.array.load()  # a few dozen megabytes: no click waits for a file
-        if self.settings.preset == "best":
-            self._learn_scene()
+        if self.settings.preset == "best" and self.large:
+            self._publish_learned(0.0)
+            threading.Thread(target=self._learn, name="polyad-learning", daemon=True).start()
+        elif self.settings.preset == "best":
+            self._learn()
         while True:
             with self._wake:
                 self._wake.wait_for(lambda: self._outdated)
@@ -306,20 +289,8 @@ class Trainer(threading.Thread):
                 self._failure = f"no map could be made: {error}"
                 self._publish("problem", {"message": self._failure})
 
-    def _learn_scene(self) -> None:
-        """Compute scene statistics: of a large scene in the background."""
-        if not self.large:
-            self._learn()
-            return
-        with self._wake:
-            if self._stopped:
-                return
-            self.learned = 0.0
-            self._publish("learning", {"share": 0.0})
-            threading.Thread(target=self._learn, name="polyad-learning", daemon=True).start()
-
     def _learn(self) -> None:
-        """Map by the best preset from then on, or say why that cannot be."""
+        """Compute scene statistics; map by the best preset from then on, or say why not."""
         result: SceneStatistics | str
         watch: Json = {"progress": self._tell_learned, "check": self._check_learning}
         try:
@@ -333,20 +304,21 @@ class Trainer(threading.Thread):
         with self._wake:
             if self._stopped:
                 return
-            self._learned, self.learned = result, None
-            self._outdated = True  # the round under way goes by the fast preset
+            self._learned, self._outdated = result, True  # the round under way is of the fast one
+            self._publish_learned(None)
             self._wake.notify_all()
-        if self.large:
-            self._publish("learning", {"share": None})
         if isinstance(result, str):
             self._publish("problem", {"message": result})
 
     def _tell_learned(self, _: str, share: float) -> None:
+        if time.monotonic() - self._reported > LEARNING_INTERVAL:
+            self._reported = time.monotonic()
+            self._publish_learned(share)
+
+    def _publish_learned(self, share: float | None) -> None:
         if self.large:  # a small scene is learned before anybody could look
             self.learned = share
-            if time.monotonic() - self._reported > LEARNING_INTERVAL:
-                self._reported = time.monotonic()
-                self._publish("learning", {"share": share})
+            self._publish("learning", {"share": share})
 
     def _check_learning(self) -> None:
         """Give way while a draft is made; end if nobody waits for the statistics any longer."""
@@ -370,28 +342,16 @@ class Trainer(threading.Thread):
                 shape = self.newest_map.ids.shape
                 self._show(MapVersion.empty(shape, self.newest_map.version + 1))
             return
-        if self._drafts_components or self._mapped_by_draft <= DRAFT_MAX_PIXELS:
+        # A draft from components takes no reading; one from bands maps a large scene's view only.
+        mapped = self._pixels if self._pixels <= DRAFT_MAX_PIXELS else self.view.pixels
+        if self._propagated is not None or mapped <= DRAFT_MAX_PIXELS:
             self._stage(snapshot, "draft")
             self._interrupted_since = 0.0
-            self._wait_for_pause()
+            with self._wake:  # for a pause of the labels, or somebody who asks for the final model
+                self._wake.wait_for(lambda: self._outdated or self._final_wanted, FINAL_DELAY)
+            self._check_labels()
         self._stage(snapshot, "final")
         self._final_wanted = False
-
-    @property
-    def _drafts_components(self) -> bool:
-        """Whether drafts are made from components, which takes no reading."""
-        return self._propagated is not None
-
-    @property
-    def _mapped_by_draft(self) -> int:
-        """How many pixels a draft maps that is made from bands: of a large scene those in view."""
-        return self._pixels if self._pixels <= DRAFT_MAX_PIXELS else self.view.pixels
-
-    def _wait_for_pause(self) -> None:
-        """Wait until no label comes in for a moment, or somebody asks for the final model."""
-        with self._wake:
-            self._wake.wait_for(lambda: self._outdated or self._final_wanted, FINAL_DELAY)
-        self._check_labels()
 
     def _stage(self, snapshot: Snapshot, stage: str) -> None:
         """Fit a model to the labels, map the scene with it and show the map."""
@@ -400,42 +360,38 @@ class Trainer(threading.Thread):
         check = self._check_stopped if finish else self._check_labels
         self._tell_progress(snapshot, stage, 0.0)
         started = time.perf_counter()
-        with self._undisturbed(stage), limit_threads(self._threads[stage]):
-            model = self._fit(snapshot, stage, check)
-            fitted = time.perf_counter()
-            drawing = self._map(snapshot, model, stage, check)
-            mapped = time.perf_counter()
-            self.means = self._spectra.class_means(snapshot)
-            if self.large:
-                self._check_labels()
-            score = None if self.truth is None else score_against(self.truth, drawing.ids, model)
-            if self.large:
-                self._check_labels()
-            about = {
-                "share": 1.0,
-                "labels": len(snapshot.labels),
-                "shares": shares(drawing.ids, model.classes),
-                "score": score,
-                "advice": advise(drawing.candidates, self._labeled_means(snapshot)),
-                "fit_seconds": round(fitted - started, 4),
-                "map_seconds": round(mapped - fitted, 4),
-                "steps": "" if model.recipe is None else model.recipe.line,
-            }
+        if stage == "draft" and not self._stopped:
+            self._may_learn.clear()  # the statistics of the scene wait for a draft
+        try:
+            with limit_threads(self._threads[stage]):
+                model = self._fit(snapshot, stage, check)
+                fitted = time.perf_counter()
+                drawing = self._map(snapshot, model, stage, check)
+                mapped = time.perf_counter()
+                self.means = self._spectra.class_means(snapshot)
+                if self.large:
+                    self._check_labels()
+                truth = self.truth
+                score = None if truth is None else score_against(truth, drawing.ids, model)
+                if self.large:
+                    self._check_labels()
+                about = {
+                    "share": 1.0,
+                    "labels": len(snapshot.labels),
+                    "shares": shares(drawing.ids, model.classes),
+                    "score": score,
+                    "advice": advise(drawing.candidates, self._labeled_means(snapshot)),
+                    "fit_seconds": round(fitted - started, 4),
+                    "map_seconds": round(mapped - fitted, 4),
+                    "steps": "" if model.recipe is None else model.recipe.line,
+                }
+        finally:
+            self._may_learn.set()
         if stage == "final" and self._statistics is not None:
             self._last_best = model
         # What the fast preset gives meanwhile is not what was asked for.
-        shown = "draft" if self.learned is not None else stage
-        self._show_drawing(snapshot, shown, drawing, model, about)
-
-    @contextmanager
-    def _undisturbed(self, stage: str) -> Iterator[None]:
-        """Let the statistics of the scene wait for a draft."""
-        if stage == "draft" and not self._stopped:
-            self._may_learn.clear()
-        try:
-            yield
-        finally:
-            self._may_learn.set()
+        self._show_drawing(snapshot, "draft" if self.learned is not None else stage,
+                           drawing, model, about)  # fmt: skip
 
     def _fit(self, snapshot: Snapshot, stage: str, check: Check) -> SceneModel:
         settings, labels = self.settings, snapshot.raster(self.scene)
@@ -446,18 +402,18 @@ class Trainer(threading.Thread):
             estimator = InterruptibleClassifier(classifier, check)
             model = train(self.scene, labels, window=window, random_state=seed, estimator=estimator)
             return replace(model, estimator=classifier)
-        last = self._last_best
-        if stage == "draft" and self._statistics is not None and self._drafts_components:
+        last, known = self._last_best, self._statistics
+        if stage == "draft" and known is not None and self._propagated is not None:
             both = ({"hidden": LARGE_HIDDEN} if self.large else {}) | dict(parameters)
             options: Json = {"last": last, "window": window, "random_state": seed, "check": check}
-            return fit_draft(self._statistics, labels, **options, **both)
+            return fit_draft(known, labels, **options, **both)
         labels, choice = drop_nodata(self.scene, labels), None
-        settings = replace(settings, preset="fast" if self._statistics is None else "best")
+        settings = replace(settings, preset="fast" if known is None else "best")
         if stage == "draft":  # by what folds chose last; the final fit chooses anew
             settings = replace(settings, starts=1, folds=0)
             choice = None if last is None else last.training.choice
         check()
-        pixels, known = np.argwhere(labels.values > 0), self._statistics
+        pixels = np.argwhere(labels.values > 0)
         return fit_preset(
             self.scene, labels, pixels, settings, statistics=known, choice=choice, check=check
         )
@@ -467,11 +423,12 @@ class Trainer(threading.Thread):
         height, width = self.newest_map.ids.shape
         tiles = plan_tiles((height, width), TILE if self._statistics is None else BEST_TILE)
         view, together = self.view, 1
-        if stage == "draft" and not self._drafts_components and self._pixels > DRAFT_MAX_PIXELS:
+        components = None if stage == "final" else self._propagated
+        if stage == "draft" and components is None and self._pixels > DRAFT_MAX_PIXELS:
             tiles = [tile for tile in tiles if view.shows(tile)]
         drawing = Drawing(self.newest_map, tiles)
-        if stage == "draft" and self._propagated is not None:
-            mapper = draft_mapper(model, self._propagated, check)
+        if components is not None:
+            mapper = draft_mapper(model, components, check)
             if self.large:
                 drawing.draw_view(model, mapper, view, view.stride(VIEW_PIXELS), check)
                 self._show_partial(snapshot, drawing, model)
@@ -491,7 +448,7 @@ class Trainer(threading.Thread):
             check()
             if drawing.share < 1 and time.monotonic() - shown > PARTIAL_INTERVAL:
                 shown = time.monotonic()
-                if drawing.changed(self.view):
+                if any(map(self.view.shows, drawing.unseen)):
                     self._show_partial(snapshot, drawing, model)
                 self._tell_progress(snapshot, stage, drawing.share)
         return drawing
@@ -502,16 +459,11 @@ class Trainer(threading.Thread):
 
     def _show_partial(self, snapshot: Snapshot, drawing: Drawing, model: SceneModel) -> None:
         about = {**self.newest_map.about, "labels": len(snapshot.labels), "share": drawing.share}
-        drawing.shown()
+        drawing.unseen.clear()
         self._show_drawing(snapshot, "draft", drawing, model, about)
 
     def _show_drawing(
-        self,
-        snapshot: Snapshot,
-        stage: str,
-        drawing: Drawing,
-        model: SceneModel,
-        about: Json,
+        self, snapshot: Snapshot, stage: str, drawing: Drawing, model: SceneModel, about: Json
     ) -> None:
         number, rasters = self.newest_map.version + 1, (drawing.ids, drawing.uncertainty)
         self._show(MapVersion(number, snapshot.revision, stage, *rasters, model, about))
@@ -522,7 +474,7 @@ class Trainer(threading.Thread):
 
     def _labeled_means(self, snapshot: Snapshot) -> Array:
         """Return every label's spectrum for the advice, mean over the window."""
-        if self._drafts_components:
+        if self._propagated is not None:
             return self._window_means(np.array(sorted(snapshot.labels)), self._spectra.window)
         return self._spectra.window_means(snapshot)
 
@@ -541,11 +493,3 @@ class Trainer(threading.Thread):
     def _check_stopped(self) -> None:
         if self._stopped:
             raise Outdated
-
-
-def _with_classes(model: SceneModel | None, snapshot: Snapshot) -> SceneModel | None:
-    """Return the model with the newest names and colors of its classes."""
-    if model is None:
-        return None
-    known = {c.value: c for c in snapshot.classes}
-    return model.renamed([known.get(c.value, c) for c in model.classes])

@@ -8,11 +8,15 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import sys
+import threading
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from types import FrameType
+from typing import Annotated, Any, NoReturn
 
 import typer
 
@@ -129,6 +133,42 @@ def _options(
         raise typer.Exit
 
 
+@contextmanager
+def _noting_interrupts() -> Iterator[list[int]]:
+    """Yield a list that gets an item with each Ctrl+C, which interrupts as ever."""
+    came: list[int] = []
+    usual, main_thread = signal.getsignal(signal.SIGINT), threading.main_thread()
+    if usual is not signal.default_int_handler or threading.current_thread() is not main_thread:
+        yield came
+        return
+
+    def note(number: int, frame: FrameType | None) -> None:
+        came.append(number)
+        signal.default_int_handler(number, frame)
+
+    signal.signal(signal.SIGINT, note)
+    try:
+        yield came
+    finally:
+        signal.signal(signal.SIGINT, usual)
+
+
+def _fail_with(error: Exception) -> NoReturn:
+    """End with one sentence on an error; raise it again if it is a bug."""
+    if isinstance(error, PolyadError):
+        fail(str(error))
+    if isinstance(error, BrokenPipeError):  # as in `polyad scenes | head -1`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+    if isinstance(error, OSError):
+        fail(f"{error.filename or 'a file'}: {error.strerror or error}")
+    if isinstance(error, MemoryError):
+        fail("out of memory; map with a smaller --tile or train with fewer --samples-per-class")
+    if hasattr(error, "show"):  # how Typer's errors of usage are known, whoever raises them
+        misuse(error)
+    raise error
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; bad input ends with exit code 2 and one sentence."""
     logging.getLogger("rasterio").addHandler(logging.NullHandler())
@@ -139,25 +179,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
         # xarray imports dask wherever it is installed, which takes longer than `polyad info`; in a
         # process of a command that has no use for it, it counts as not installed.
         sys.modules.setdefault("dask", None)  # type: ignore[arg-type]
-    try:
-        with warnings.catch_warnings():
-            warnings.showwarning = warn
-            code = app(args=given, obj=given, standalone_mode=False)  # `typed_command` wants them
-    except PolyadError as error:
-        fail(str(error))
-    except BrokenPipeError:  # as in `polyad scenes | head -1`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(1)
-    except OSError as error:
-        fail(f"{error.filename or 'a file'}: {error.strerror or error}")
-    except MemoryError:
-        fail("out of memory; map with a smaller --tile or train with fewer --samples-per-class")
-    except (typer.Abort, KeyboardInterrupt):  # the second where Typer has handed over already
-        code = INTERRUPTED
-    except Exception as error:
-        if not hasattr(error, "show"):  # how Typer's errors of usage are known, whoever raises them
-            raise
-        misuse(error)
+    with _noting_interrupts() as interrupts:
+        try:
+            with warnings.catch_warnings():
+                warnings.showwarning = warn
+                code = app(args=given, obj=given, standalone_mode=False)  # for `typed_command`
+        except (typer.Abort, KeyboardInterrupt):  # the second where Typer has handed over already
+            code = INTERRUPTED
+        except Exception as error:
+            # A library may turn an interrupt into an error of its own. The page ends with Ctrl+C,
+            # so an error after that is the page's.
+            if not interrupts or given[:1] == ["label"]:
+                _fail_with(error)
+            code = INTERRUPTED
     if code == INTERRUPTED:
         put("polyad: interrupted; no partial files were left, run it again", sys.stderr)
     sys.exit(code if isinstance(code, int) else 0)

@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, fields
 from glob import glob
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import joblib
 import numpy as np
@@ -20,18 +20,10 @@ import numpy.typing as npt
 import xarray as xr
 from tqdm import tqdm
 
+from polyad.distributed import worker
 from polyad.distributed.cluster import Client, Cluster, explained, open_cluster, stream
 from polyad.distributed.tile_store import FULL, TileFolder, TileStore
-from polyad.distributed.worker import (
-    MappedTile,
-    SceneSource,
-    TileTask,
-    TileWork,
-    map_tile_here,
-    map_tile_on_worker,
-    run_on_cluster,
-    versions,
-)
+from polyad.distributed.worker import MappedTile, SceneSource, TileTask, TileWork
 from polyad.errors import ClusterError, InputError, OutputError, PolyadWarning, SceneError
 from polyad.scene.files.paths import check_apart, check_ending, check_kind, make_folder, split_key
 from polyad.scene.learn.adaptation import adapt_model
@@ -51,23 +43,12 @@ BAND_COORDS = ("wavelength", "number")
 AnySource = str | os.PathLike[str] | xr.DataArray
 
 
-@dataclass(frozen=True)
-class ScenePlan:
-    """The map of one scene as a cluster makes it.
-
-    Attributes
-    ----------
-    map : MapPlan
-    source : SceneSource
-        For the workers.
-    digest : str
-        Names this scene mapped by this model in these tiles: tiles kept under another digest are
-        tiles of another map.
-    """
+class ScenePlan(NamedTuple):
+    """The map of one scene as a cluster makes it."""
 
     map: MapPlan
-    source: SceneSource
-    digest: str
+    source: SceneSource  # for the workers
+    digest: str  # of all that decides the map: tiles kept under another are tiles of another map
 
 
 def open_source(
@@ -82,7 +63,17 @@ def open_source(
         location: str | xr.DataArray = absolute(os.fspath(source))
         scene = open_scene(location, max_bytes=max_bytes)
     else:
-        location = scene = _lazy(Scene.of(source).array)
+        location = scene = Scene.of(source).array
+        if scene.chunks is not None:
+            raise InputError(
+                "the scene is a Dask array: map it lazily with polyad.distributed.map_lazy, or "
+                "pass the path of its file"
+            )
+        if scene.variable._in_memory:
+            raise InputError(
+                f"the scene lies in memory ({scene.nbytes:,} bytes): workers read their own "
+                "windows, so pass the path of its file, or map it here with polyad.map_scene"
+            )
     return location, Scene.of(restrict_scene(scene, mask=mask, bbox=bbox, max_bytes=max_bytes))
 
 
@@ -104,7 +95,7 @@ def plan_scene(
         "mask": hashlib.sha256(scene.packed_mask or b"").hexdigest(),
         "tile": plan.tiles[0].shape,
         "probabilities": plan.numbers,
-        "versions": versions(),
+        "versions": worker.versions(),
     }
     digest = hashlib.sha256(json.dumps(about).encode()).hexdigest()[:16]
     where = (scene.shape, scene.dtype.str, scene.packed_mask)
@@ -170,21 +161,6 @@ def model_digest(model: SceneModel) -> str:
     # One by one: in a whole, joblib also tells whether two parts are one object
     digests = [type(estimator).__name__, *(str(joblib.hash(part)) for part in parts)]
     return hashlib.sha256("".join(digests).encode()).hexdigest()
-
-
-def _lazy(scene: xr.DataArray) -> xr.DataArray:
-    """Return a scene that can be sent as a path and a few numbers; refuse any other."""
-    if scene.chunks is not None:
-        raise InputError(
-            "the scene is a Dask array: map it lazily with polyad.distributed.map_lazy, or pass "
-            "the path of its file"
-        )
-    if scene.variable._in_memory:
-        raise InputError(
-            f"the scene lies in memory ({scene.nbytes:,} bytes): workers read their own windows, "
-            "so pass the path of its file, or map it here with polyad.map_scene"
-        )
-    return scene
 
 
 TILES = ".tiles"  # what the folder of finished tiles is called, after the output
@@ -334,7 +310,14 @@ def map_files(
             for number, count in sorted(job.mapped.items()):
                 if not count:
                     warn_of_empty_map(str(plans[number].map.path))
-    _raise_failures(failures, len(sources))
+    if failures and len(sources) == 1:
+        raise failures[0]
+    if failures:
+        listed = "".join(f"\n  {error}" for error in failures)
+        raise SceneError(
+            f"{len(failures)} of {len(sources)} scenes could not be mapped, the others are done:"
+            + listed
+        )
     maps = [plan.map for plan in plans]
     adapted = [None if m.adaptation is None else m.adaptation.note for m in maps]
     pixels = sum(m.pixels for m in maps)
@@ -370,16 +353,6 @@ def _outputs(
     return [folder / (name + ending) for name in names]
 
 
-def _raise_failures(failures: list[SceneError], scenes: int) -> None:
-    if failures and scenes == 1:
-        raise failures[0]
-    if failures:
-        listed = "".join(f"\n  {error}" for error in failures)
-        raise SceneError(
-            f"{len(failures)} of {scenes} scenes could not be mapped, the others are done:{listed}"
-        )
-
-
 class _Job:
     """Some scenes to be mapped by one model, and how far that is."""
 
@@ -402,7 +375,7 @@ class _Job:
         if getattr(client, "asynchronous", False):
             raise InputError("expected a synchronous distributed.Client, got an asynchronous one")
         self.client, self.progress = client, progress
-        map_tile = map_tile_here if client is None else map_tile_on_worker
+        map_tile = worker.map_tile_here if client is None else worker.map_tile_on_worker
         bar = tqdm(total=self.total, desc="mapping", unit="tile", disable=not progress)
         with self._saying_what_is_kept(), bar as self.bar:
             folder, completed = TileFolder(self.path), False
@@ -446,7 +419,7 @@ class _Job:
         cores may round otherwise.
         """
         plan = self.plans[scene].map
-        run = None if self.client is None else run_on_cluster(self.client, self.work, scene)
+        run = None if self.client is None else worker.run_on_cluster(self.client, self.work, scene)
         try:
             shares = Mapper(plan.model, plan.scene, progress=self.progress).propagate(run)
         except SceneError as error:
@@ -576,16 +549,19 @@ def map_lazy(
             raise InputError(
                 f"the model cannot map a scene lazily: {reason}; map it with polyad.map_file"
             )
-    halo, pixels = _reach(fitted), masked(known.array).data.rechunk({2: -1})
-    # An axis no longer than the halo is in one block already and reflected over and over
-    depth = {axis: halo if known.shape[axis] > halo else 0 for axis in (0, 1)}
-    from dask.array.overlap import overlap
+    from dask.array import overlap
     from dask.delayed import delayed
 
-    if any(depth.values()):
-        lap: Any = overlap  # it has no types
-        pixels = lap(pixels, depth | {2: 0}, boundary="none")
-    chunks = _inner_chunks(pixels.chunks, depth, known.shape)
+    lap: Any = overlap  # it has no types
+    halo, pixels = _reach(fitted), masked(known.array).data.rechunk({2: -1})
+    # An axis no longer than the halo is in one block already and reflected over and over
+    depth = {axis: halo if known.shape[axis] > halo else 0 for axis in (0, 1)} | {2: 0}
+    pixels = pixels.rechunk(
+        tuple(lap.ensure_minimum_chunksize(depth[k], c) for k, c in enumerate(pixels.chunks))
+    )
+    chunks = [*pixels.chunks[:2]]
+    if halo:
+        pixels = lap.overlap(pixels, depth, boundary="none")
     dtype = class_dtype(fitted.classes)
     coords: dict[Hashable, Any] = {**known.map_coords}
     # One key in the graph, so that a worker is sent the model once
@@ -606,22 +582,6 @@ def map_lazy(
 def _reach(model: SceneModel) -> int:
     """Return how many pixels beyond a block decide its map."""
     return model.window // 2 + (0 if model.soundness is None else HALO)
-
-
-def _inner_chunks(
-    chunks: tuple[tuple[int, ...], ...], depth: dict[int, int], shape: tuple[int, ...]
-) -> list[tuple[int, ...]]:
-    """Return the chunks of the map: those of the scene without the pixels added around them."""
-    inner = []
-    for axis in (0, 1):
-        sizes, last = chunks[axis], len(chunks[axis]) - 1
-        added = [depth[axis] * ((k > 0) + (k < last)) for k in range(last + 1)]
-        inner.append(tuple(size - extra for size, extra in zip(sizes, added, strict=True)))
-        if sum(inner[axis]) != shape[axis]:
-            raise InputError(
-                f"chunks {sizes} of the scene cannot be cut; chunk it with scene.chunk(y=512)"
-            )
-    return inner
 
 
 def _classify(

@@ -1,18 +1,21 @@
 """Finished tiles, kept so that a kill at any moment loses at most the tiles in flight.
 
 Beside the output lies a folder. In it each scene has a folder of its own, named after its output
-and the digest of all that decides the map, with one file per tile: a line of JSON with checksums,
-then the tile's numbers. A file is written under another name and renamed, so it is whole or not
-there; what a power cut takes of it, the checksums tell, and nothing has to wait for the disk. The
+and the digest of all that decides the map, with one file per tile: a seal, a line of JSON, the
+tile's numbers. The seal is a checksum that needs a random key in the user's cache folder. So tiles
+that came along with a scene, or that a power cut damaged, are not believed. A file is written under
+another name and renamed, so it is whole or not there, and nothing has to wait for the disk. The
 file ``lock`` keeps other processes out; a killed process leaves it behind, unlocked.
 """
 
 from __future__ import annotations
 
 import errno
+import hmac
+import json
 import os
+import secrets
 import warnings
-import zlib
 from collections.abc import Mapping
 from contextlib import suppress
 from glob import escape
@@ -22,15 +25,19 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from polyad.durable import Entry, InUse, LockFile, seal, unseal
+from polyad.atomic import replacing
+from polyad.durable import Entry, InUse, LockFile, locked
 from polyad.errors import OutputError, PolyadError, PolyadWarning
 from polyad.safe_open import open_regular
 from polyad.scene.map.mapping import MapPlan
+from polyad.scene.map.tile_mapper import cache_folder
 from polyad.scene.raster.classes import class_dtype
 
 Array = npt.NDArray[Any]
 WRITTEN = "written"  # the file that says that the map of a scene is whole
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_SEAL = 32  # bytes of a seal and of the key
+_HEAD = 1000  # bytes of a line of JSON at most
 
 
 class TileFolder:
@@ -91,26 +98,29 @@ class TileStore:
                 raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
         except OSError as error:
             raise _unusable(self.folder, error) from error
+        self._key = user_key()
         self.finished: dict[int, int] = {}
         self.shares: set[int | None] = set()
-        damaged = []
+        damaged = 0
         for number in range(len(plan.tiles)):
             if (self.folder / f"{number}.tile").exists():
                 try:
                     entry, _ = self._read(number)
-                    self.finished[number] = int(entry["replaced"])
+                except (OSError, PolyadError, ValueError):
+                    damaged += 1
+                else:
+                    self.finished[number] = entry["replaced"]
                     self.shares.add(entry["shares"])
-                except (OSError, PolyadError, ValueError, LookupError, TypeError):
-                    damaged.append(number)
         if damaged:
             warnings.warn(
-                f"{len(damaged)} tiles kept in {self.folder} are damaged and will be mapped again",
+                f"{damaged} tiles kept in {self.folder} are damaged, or not of this user, and will "
+                "be mapped again",
                 PolyadWarning,
                 stacklevel=2,
             )
         self.written: Mapping[str, int] | None = None
-        with suppress(OSError, ValueError):
-            self.written = unseal((self.folder / WRITTEN).read_bytes().rstrip(b"\n"))
+        with suppress(OSError, PolyadError, ValueError):
+            self.written = self._open(WRITTEN, 0)[0]
 
     def put(
         self, number: int, ids: Array, numbers: Array | None, replaced: int, shares: int | None
@@ -119,8 +129,7 @@ class TileStore:
         data = np.ascontiguousarray(ids, self.dtype).tobytes()
         if numbers is not None and self.plan.depth:
             data = np.ascontiguousarray(numbers, np.float32).tobytes() + data
-        head = seal({"replaced": replaced, "shares": shares, "crc": zlib.crc32(data)})
-        self._write(f"{number}.tile", head + data)
+        self._write(f"{number}.tile", {"replaced": replaced, "shares": shares}, data)
         self.finished[number] = replaced
 
     def get(self, number: int) -> tuple[Array, Array | None]:
@@ -135,7 +144,7 @@ class TileStore:
         tiles = ((tile, *self.get(number)) for number, tile in enumerate(self.plan.tiles))
         mapped = self.plan.write(tiles)
         about = {"mapped": mapped, "replaced": sum(self.finished.values())}
-        self._write(WRITTEN, seal(about))
+        self._write(WRITTEN, about)
         self.forget()
         return mapped
 
@@ -150,26 +159,49 @@ class TileStore:
         _remove(self.folder)
 
     def _read(self, number: int) -> tuple[Entry, bytes]:
-        """Return the entry and the bytes of a tile; raise ValueError if they are damaged."""
-        with open_regular(self.folder / f"{number}.tile") as file:
-            entry = unseal(file.readline(1000).rstrip(b"\n"))
-            height, width = self.plan.tiles[number].shape
-            size = height * width * (self.dtype.itemsize + 4 * self.plan.depth)
-            data = file.read(size + 1)
-        if len(data) != size or zlib.crc32(data) != entry["crc"]:
-            raise ValueError("its checksum is that of another tile")
+        height, width = self.plan.tiles[number].shape
+        size = height * width * (self.dtype.itemsize + 4 * self.plan.depth)
+        return self._open(f"{number}.tile", size)
+
+    def _open(self, name: str, size: int) -> tuple[Entry, bytes]:
+        """Return the entry and the bytes of a file; raise ValueError if it is not as written."""
+        with open_regular(self.folder / name) as file:
+            seal, content = file.read(_SEAL), file.read(_HEAD + size)
+        if not hmac.compare_digest(seal, self._seal(name, content)):
+            raise ValueError("its seal is that of another file")
+        head, _, data = content.partition(b"\n")
+        entry: Entry = json.loads(head)
         return entry, data
 
-    def _write(self, name: str, content: bytes) -> None:
+    def _seal(self, name: str, content: bytes) -> bytes:
+        place = f"{self.folder.name}/{name}\n".encode()
+        return hmac.digest(self._key, place + content, "sha256")
+
+    def _write(self, name: str, entry: Mapping[str, object], data: bytes = b"") -> None:
         """Write a file whole, or not at all."""
         path, part = self.folder / name, self.folder / f"{name}.part"
+        content = json.dumps(entry).encode() + b"\n" + data
         try:
             part.unlink(missing_ok=True)
-            part.write_bytes(content)
+            part.write_bytes(self._seal(name, content) + content)
             part.replace(path)
         except OSError:
             part.unlink(missing_ok=True)
             raise
+
+
+def user_key() -> bytes:
+    """Return the random key of this user's seals; a new one where it cannot be kept."""
+    path = cache_folder().with_name("tiles.key")
+    with suppress(OSError, OutputError):
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with locked(path.with_suffix(".lock")):
+            if not path.exists() or path.stat().st_size != _SEAL:
+                with replacing(path) as temporary:
+                    temporary.chmod(0o600)
+                    temporary.write_bytes(secrets.token_bytes(_SEAL))
+            return path.read_bytes()
+    return secrets.token_bytes(_SEAL)
 
 
 def _remove(folder: Path) -> None:

@@ -86,9 +86,6 @@ class TileWork:
     max_bytes: int | None = None
     versions: dict[str, str] = field(default_factory=versions)
 
-    def __post_init__(self) -> None:
-        self._fresh()
-
     def __getstate__(self) -> Mapping[str, object]:
         kept = {k: v for k, v in vars(self).items() if not k.startswith("_")}
         # Scene statistics serve what the driver does; a task has what its tile needs of them
@@ -96,9 +93,9 @@ class TileWork:
 
     def __setstate__(self, state: Mapping[str, object]) -> None:
         vars(self).update(state)
-        self._fresh()
+        self.__post_init__()
 
-    def _fresh(self) -> None:
+    def __post_init__(self) -> None:
         self._checked = False
         self._scenes: dict[int, Scene] = {}
         self._lock = threading.Lock()
@@ -179,23 +176,14 @@ def map_tile_on_worker(work: TileWork, task: TileTask) -> MappedTile:
         return work.map_tile(task)
 
 
-class SceneJob(NamedTuple):
-    """What all tasks of one kind have in common; sent to each worker once."""
-
-    work: TileWork
-    scene: int  # which of the work's sources
-    function: SceneTask
-    shared: object
-
-
 def run_on_cluster(client: Client, work: TileWork, scene: int) -> RunOnScene:
     """Return what does the tasks of one of the work's scenes by the workers of a cluster."""
 
     def run(function: SceneTask, shared: Any, tasks: Iterable[Any]) -> Generator[Any, None, None]:
-        job, location = SceneJob(work, scene, function, shared), work.sources[scene].location
+        location = work.sources[scene].location
         name = location if isinstance(location, str) else "the scene"
         early: dict[int, Any] = {}  # answers whose turn it is not yet
-        turn = 0
+        turn, job = 0, (work, scene, function, shared)
         with closing(stream(client, do_task, enumerate(tasks), shared=job)) as done:
             for (number, _), outcome in done:
                 if isinstance(outcome, Exception):
@@ -208,8 +196,9 @@ def run_on_cluster(client: Client, work: TileWork, scene: int) -> RunOnScene:
     return run
 
 
-def do_task(job: SceneJob, item: tuple[int, Any]) -> Any:
+def do_task(job: tuple[TileWork, int, SceneTask, Any], item: tuple[int, Any]) -> Any:
     """Do one task on a worker, with one torch thread for each thread of the worker."""
-    job.work.check_versions()
+    work, scene, function, shared = job
+    work.check_versions()
     with limit_threads(1):
-        return job.function(job.work.mapper(job.scene).scene, job.shared, item[1])
+        return function(work.mapper(scene).scene, shared, item[1])
