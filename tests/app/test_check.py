@@ -240,16 +240,6 @@ def test_a_blind_page_is_told_nothing_that_depends_on_the_map(land, blind_page, 
         second.stop()
 
 
-def test_a_blind_page_has_no_map_and_no_class_of_a_point(blind_page):
-    state = get(blind_page.url + "api/state").json()
-    assert (state["blind"], state["map"], state["mapped"]) == (True, False, None)
-    del state["classes"]
-    for name in NAMES:
-        assert name not in json.dumps(state)
-    assert get(blind_page.url + "api/map/0/0/0").status_code == 404
-    assert blind_page.workspace.map_ids is None
-
-
 def test_a_page_that_is_not_blind_shows_the_map_and_its_class(land, tmp_path):
     served = prepare_check(
         land[0], drawn(land, tmp_path / "s.csv", blind=True), land[1], blind=False
@@ -428,19 +418,3 @@ def test_a_journal_of_classes_that_are_gone_is_refused_and_left(land, tmp_path):
     with pytest.raises(SceneError, match="no class is called 'Quartz'"):
         opened(land, sample, class_map=None, classes=["Corn", "Soil"])
     assert (tmp_path / "s-checked.csv.checks.jsonl").read_bytes() == before
-
-
-def test_an_answer_among_thousands_rewrites_no_file(kit, tmp_path, monkeypatch):
-    scene, truth = kit.make_scene(height=90, width=80)
-    placed = describe(truth, crs="EPSG:32632", transform=scene.rio.transform())
-    draw_sample(placed, 5000, random_state=1).save(tmp_path / "s.csv")
-    workspace = CheckWorkspace(scene, tmp_path / "s.csv", truth)
-    written = []
-    monkeypatch.setattr("polyad.app.checklist.write_points", lambda *_: written.append(1))
-    for k in range(20):
-        told = workspace.do({"point": k, "class": 1})
-        assert told["answers"] == [[k, 1, False, ""]]
-    assert written == []  # by a thread of its own, which was not started
-    assert len(workspace.state()["points"]) == 5000
-    workspace.close()
-    assert written == [1]

@@ -112,16 +112,6 @@ def test_an_answer_taken_back_leaves_the_note_of_the_sample_and_no_other(scene, 
     assert rows("o.csv")[0]["note"] == NOTES[0]
 
 
-def test_a_note_written_into_the_file_since_is_taken(scene, folder):
-    CheckWorkspace(scene, table("s.csv"), out="o.csv").close()
-    Path("o.csv.checks.jsonl").unlink()
-    lines = rows("o.csv")
-    lines[1]["note"] = "from QGIS"
-    table("o.csv", [line.values() for line in lines], list(lines[0]))
-    CheckWorkspace(scene, "s.csv", out="o.csv").close()
-    assert rows("o.csv")[1]["note"] == "from QGIS"
-
-
 # -- one file, one writer --------------------------------------------------------------------------
 
 
@@ -177,13 +167,6 @@ def test_a_class_without_a_name_has_that_of_its_other_points(scene, folder):
     workspace = CheckWorkspace(scene, table("s.csv", lines))
     assert [c[:2] for c in workspace.classes] == [(2, "B"), (3, "C"), (4, "class 4")]
     workspace.close()
-
-
-@pytest.mark.parametrize("name", ["id", "reference", "ROW"])
-def test_two_columns_of_one_name_are_refused(scene, folder, name):
-    lines = [(*line, "7") for line in LINES]
-    sample = table("s.csv", lines, (*HEAD, name))
-    refused(folder, f"(?i)got two called '{name}'; rename one", scene, sample, SceneError)
 
 
 @pytest.mark.parametrize(

@@ -108,12 +108,6 @@ def test_the_pointer_has_map_coordinates_with_unit_and_reference_system(tab, lab
     assert tab.inner_text("#coordinates") == "longitude 9.00615°, latitude 46.99685°"
 
 
-def test_the_map_shows_no_seconds(tab, labeling, kit):
-    kit.open_page(tab, labeling)
-    tab.wait_for_selector('#status[data-stage="final"]')
-    assert tab.inner_text("#map-note") == "final"
-
-
 def test_a_shapefile_is_loaded_from_its_files_chosen_together(tab, labeling, kit, tmp_path):
     pyogrio = pytest.importorskip("pyogrio")
     import struct

@@ -185,16 +185,6 @@ def test_a_class_is_renamed_on_purpose(tab, page, kit, way):
     assert here == ("rename" if way == "keyboard" else "view")
 
 
-def test_escape_leaves_the_name_as_it_was(tab, page, kit):
-    kit.open_page(tab, page)
-    tab.dblclick(f"{row(2)} .name")
-    tab.keyboard.type("Maize")
-    tab.keyboard.press("Escape")
-    assert tab.inner_text(f"{row(2)} .name") == "Corn"
-    assert tab.locator("#classes .rename").count() == 0
-    assert page.workspace.session.label_state.classes[2].name == "Corn"
-
-
 def test_a_name_that_is_refused_stays_in_its_field_with_the_reason(tab, page, kit):
     kit.open_page(tab, page)
     tab.dblclick(f"{row(2)} .name")
@@ -235,17 +225,6 @@ def test_every_name_is_shown_to_its_last_letter(request, sixteen, kit, device):
     assert tab.get_attribute(f"{row(11)} .name", "title") == SALINAS[10]
     width = tab.evaluate("document.documentElement.scrollWidth - innerWidth")
     assert width <= 0
-
-
-def test_a_list_that_goes_on_says_how_far(tab, sixteen, kit):
-    kit.open_page(tab, sixteen)
-    tab.wait_for_selector(row(16))
-    kit.until(tab, "Number(document.querySelector('.scroller').dataset.below) >= 4")
-    shadow = "end => Number(getComputedStyle(document.querySelector('.scroller'), end).opacity)"
-    kit.until(tab, f"({shadow})('::after') === 1")
-    assert tab.evaluate(shadow, "::before") == 0
-    tab.evaluate("document.querySelector('#classes').scrollTop = 1e6")
-    kit.until(tab, f"({shadow})('::after') === 0 && ({shadow})('::before') === 1")
 
 
 # -- colors --------------------------------------------------------------------------------------

@@ -98,18 +98,6 @@ def test_a_map_for_other_scenes_needs_no_components(work_best, scene, kit):
     np.testing.assert_array_equal(trainer.newest_map.ids, wanted)
 
 
-def test_labels_given_while_the_scene_is_learned_are_mapped_then_and_after(work_best, gate, kit):
-    session, trainer, _ = work_best()
-    kit.label_some(session)
-    kit.wait_for(lambda: trainer.newest_map.revision == 3)
-    session.do({"do": "label", "class": 1, "pixels": [[0, 0]]})
-    kit.wait_for(lambda: trainer.newest_map.revision == 4)
-    kit.wait_for(lambda: trainer.learned == 0.4)
-    gate.set()
-    kit.wait_for(lambda: kit.finished(trainer))
-    assert trainer.newest_map.about["labels"] == 16
-
-
 def test_stopping_ends_the_learning_at_once(work_best, gate, kit):
     _, trainer, news = work_best()
     kit.wait_for(lambda: trainer.learned == 0.4)

@@ -43,15 +43,6 @@ def test_the_browser_is_told_of_a_private_file_and_not_of_the_token(
     assert not path.parent.exists()  # gone with the page
 
 
-def test_a_runtime_folder_that_cannot_be_written_is_passed_over(monkeypatch, tmp_path):
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "missing"))
-    with launch.redirect_file("http://127.0.0.1:1/t/") as leading:
-        assert Path(urlsplit(leading).path).is_file()
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
-    with launch.redirect_file("http://127.0.0.1:1/t/") as leading:
-        assert Path(urlsplit(leading).path).is_relative_to(tmp_path)
-
-
 def test_without_room_for_the_file_the_page_is_served_all_the_same(
     scene, tmp_path, opened, monkeypatch
 ):

@@ -2,7 +2,6 @@ import numpy as np
 import pytest
 
 from polyad.app.maps import (
-    Candidates,
     Drawing,
     MapVersion,
     advise,
@@ -62,18 +61,6 @@ def test_a_map_by_tiles_is_the_map_of_the_whole(fitted):
         assert (candidates.pixels < [tile.rows.stop, tile.cols.stop]).all()
 
 
-def test_candidates_are_the_most_uncertain_pixels_with_their_mean_spectra(fitted, monkeypatch):
-    scene, _, model = fitted
-    monkeypatch.setattr("polyad.app.maps.CANDIDATES", 16)
-    drawing = draw(model, scene, [Tile(slice(0, 30), slice(0, 40))])
-    [candidates] = drawing.candidates
-    assert candidates.uncertainty.min() >= np.sort(drawing.uncertainty.ravel())[-16] / 255 - 0.01
-    row, col = next((r, c) for r, c in candidates.pixels if 2 <= r < 28 and 2 <= c < 38)
-    at = [tuple(p) for p in candidates.pixels.tolist()].index((row, col))
-    mean = scene.values[row - 2 : row + 3, col - 2 : col + 3].mean(axis=(0, 1))
-    np.testing.assert_allclose(candidates.spectra[at], mean, rtol=1e-4)
-
-
 def test_a_scene_without_data_maps_to_nothing(fitted):
     _, _, model = fitted
     empty = scene_from_array(np.full((8, 9, 8), np.nan, np.float32))
@@ -130,16 +117,3 @@ def test_advice_is_given_from_little_or_nothing(candidates, labels):
     rng = np.random.default_rng(0)
     order = suggest(rng.normal(size=(candidates, 5)), np.ones(candidates), np.ones((labels, 5)), 9)
     assert sorted(order.tolist()) == list(range(candidates))
-
-
-def test_advice_does_not_depend_on_the_unit_of_the_bands():
-    rng = np.random.default_rng(1)
-    spectra, labeled, unsure = rng.normal(size=(50, 6)), rng.normal(size=(8, 6)), rng.random(50)
-    scale = np.array([1, 10, 100, 1e3, 1e-3, 1.0])
-    chosen = suggest(spectra, unsure, labeled, 10)
-    np.testing.assert_array_equal(chosen, suggest(spectra * scale, unsure, labeled * scale, 10))
-
-
-def test_advice_names_row_column_and_uncertainty():
-    pixel = Candidates(np.array([[3, 4]]), np.array([0.5]), np.ones((1, 2)))
-    assert advise([pixel, pixel], np.zeros((1, 2)))[0] == [3, 4, 0.5]

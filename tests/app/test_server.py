@@ -1,7 +1,6 @@
 import asyncio
 import json
 import socket
-import threading
 from concurrent.futures import ThreadPoolExecutor
 from importlib.resources import files
 
@@ -12,7 +11,6 @@ import pytest
 from polyad.app import prepare, show
 from polyad.app.access import AccessPolicy
 from polyad.app.workspace import QUEUE, EventBus
-from polyad.scene.learn.model import SceneModel
 from polyad.scene.read.labels import open_labels
 from tests.waiting import PATIENCE
 
@@ -43,16 +41,6 @@ def test_the_page_asks_nothing_of_other_machines_and_writes_no_markup():
         assert len(text.splitlines()) < 400
 
 
-def test_state_tells_scene_classes_and_labels(client, scene):
-    do(client, do="label", **{"class": 1}, pixels=[[1, 2]])
-    state = client.get("api/state").json()
-    assert (state["scene"]["height"], state["scene"]["width"]) == scene.shape[:2]
-    assert [c["name"] for c in state["classes"]] == ["Water", "Corn", "Woods"]
-    assert state["labels"] == [[1, 2, 1]]
-    assert state["scene"]["georeferenced"]
-    assert state["undo"]
-
-
 def test_pictures_spectrum_means_and_class_under_the_pointer(client, page, scene, kit):
     kit.label_some(page.workspace.session)
     kit.wait_for(lambda: kit.finished(page.workspace.trainer))
@@ -64,22 +52,6 @@ def test_pictures_spectrum_means_and_class_under_the_pointer(client, page, scene
     np.testing.assert_allclose(spectrum["values"], scene.values[4, 5], rtol=1e-4)
     assert client.get("api/means").json()["2"]["count"] == 5
     assert client.get("api/class", params={"row": 4, "col": 2}).json()["class"] == 1
-
-
-def test_labels_map_and_model_are_downloads_that_can_be_opened(client, page, scene, tmp_path, kit):
-    kit.label_some(page.workspace.session)
-    wanted = page.workspace.session.snapshot().raster(scene).values
-    for kind in ("csv", "geojson", "tif"):
-        answer = client.get(f"api/labels/{kind}")
-        assert "attachment" in answer.headers["content-disposition"]
-        (tmp_path / f"l.{kind}").write_bytes(answer.content)
-        np.testing.assert_array_equal(open_labels(tmp_path / f"l.{kind}", scene).values, wanted)
-    (tmp_path / "m.polyad").write_bytes(client.get("api/files/model.polyad").content)
-    assert SceneModel.load(tmp_path / "m.polyad").window == 3
-    (tmp_path / "m.tif").write_bytes(client.get("api/files/map.tif").content)
-    saved = open_labels(tmp_path / "m.tif", scene)
-    np.testing.assert_array_equal(saved.values, page.workspace.trainer.newest_map.ids)
-    assert saved.rio.crs == scene.rio.crs
 
 
 @pytest.mark.parametrize("kind", ["csv", "geojson", "tif"])
@@ -97,29 +69,6 @@ def test_saved_labels_are_loaded_again_as_one_step(client, page, kit, kind):
         assert [c["name"] for c in after["classes"]] == ["Water", "Corn", "Woods"]
     do(client, do="undo")
     assert client.get("api/state").json()["labels"] == []
-
-
-def test_every_page_hears_of_labels_and_maps_of_the_others(page, client, kit):
-    heard = []
-    ready = threading.Event()
-
-    def listen():
-        with httpx.stream("GET", f"{page.url}api/events", timeout=PATIENCE) as stream:
-            for line in stream.iter_lines():
-                heard.append(line)
-                ready.set()
-
-    thread = threading.Thread(target=listen, daemon=True)
-    thread.start()
-    assert ready.wait(PATIENCE)
-    do(client, do="label", **{"class": 1}, pixels=[[1, 2]])
-    kit.label_some(page.workspace.session)
-    kit.wait_for(lambda: any('"stage":"final"' in line for line in heard))
-    change = next(line for line in heard if '"labels":[[1,2,1]]' in line)
-    assert json.loads(change.removeprefix("data: "))["revision"] == 2
-    page.stop()  # ends the stream too
-    thread.join(PATIENCE)
-    assert not thread.is_alive()
 
 
 def test_a_notebook_may_frame_the_page_and_others_may_not(scene, page, tmp_path, monkeypatch):
@@ -356,7 +305,7 @@ def test_a_page_that_lags_too_far_behind_is_told_to_start_over():
         await asyncio.sleep(0)
         first = await anext(stream)
         await stream.aclose()
-        return first, events.listeners
+        return first, len(events.listeners)
 
     assert asyncio.run(lag()) == ("event: lost\ndata: {}\n\n", 0)
 

@@ -1,9 +1,7 @@
-import json
 import os
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -38,13 +36,6 @@ def test_a_stroke_labels_its_pixels_with_data_and_says_how_many_have_none(holed)
     answer = holed.do({"do": "label", "class": 1, "pixels": [[3, 3], [3, 4], [3, 5]]})
     assert (answer["labels"], answer["skipped"]) == ([[3, 5, 1]], 2)
     assert holed.do({"do": "label", "class": 0, "pixels": [[3, 4], [3, 5]]})["skipped"] == 0
-
-
-def test_labels_of_a_file_without_data_are_left_out_and_counted(holed, truth):
-    values = np.zeros(truth.shape, np.uint16)
-    values[0, 3:7] = 1
-    answer = holed.load(truth.copy(data=values))
-    assert (len(answer["labels"]), answer["skipped"]) == (2, 2)
 
 
 def test_a_session_comes_back_as_it_was_with_undo_and_redo(scene, tmp_path):
@@ -125,9 +116,3 @@ def test_the_journal_lies_beside_the_scene_or_in_the_data_folder(tmp_path, monke
     assert journal_path(None, "f") == tmp_path / "data/labels/f.jsonl"
     monkeypatch.setattr(os, "access", lambda *_: False)
     assert journal_path(str(tmp_path / "s.tif"), "f").parent == tmp_path / "data/labels"
-
-
-def test_the_journal_is_private_and_plain_text(scene, tmp_path):
-    Session(scene, journal=tmp_path / "j").close()
-    assert Path(tmp_path / "j").stat().st_mode & 0o077 == 0
-    assert json.loads((tmp_path / "j").read_text().splitlines()[0])["polyad journal"] == 2

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from polyad.app.tiles import SceneTiles, levels, map_tile, tile_slices
 from polyad.app.tiles import uncertainty_tile as unsure_tile
 from polyad.errors import InputError
-from polyad.scene.draw.color import encode_indexed, encode_rgb
+from polyad.scene.draw.color import encode_rgb
 from polyad.scene.raster.classes import ClassInfo
 from polyad.scene.read.scenes import scene_from_array
 
@@ -24,12 +24,6 @@ def test_pictures_survive_the_round_trip_through_png():
     np.testing.assert_array_equal(decode(encode_rgb(picture)), picture)
     clear = rng.integers(0, 256, (7, 11, 4), dtype=np.uint8)
     np.testing.assert_array_equal(decode(encode_rgb(clear)), clear)
-
-
-def test_indexed_pictures_take_their_colors_from_the_palette():
-    colors = [(0, 0, 0, 0), (10, 20, 30, 255)]
-    image = decode(encode_indexed(np.array([[0, 1]], np.uint8), colors))
-    assert image[0].tolist() == [[0, 0, 0, 0], [10, 20, 30, 255]]
 
 
 @settings(deadline=None)
@@ -67,11 +61,6 @@ def test_pixels_without_data_are_clear():
     image = decode(SceneTiles(scene).tile(0, 0, 0, (0, 1, 2), (2, 98)))
     assert image[1, 1, 3] == image[2, 2, 3] == 0
     assert image[0, 0, 3] == 255
-
-
-def test_a_scene_of_nothing_but_nodata_has_a_clear_picture():
-    scene = scene_from_array(np.full((4, 4, 3), np.nan, np.float32))
-    assert decode(SceneTiles(scene).tile(0, 0, 0, (0, 1, 2), (2, 98)))[..., 3].max() == 0
 
 
 @pytest.mark.parametrize(

@@ -8,11 +8,9 @@ import torch
 
 from polyad.app import trainer as module
 from polyad.app.labels import Session, labels_csv
-from polyad.app.trainer import Trainer, TrainSettings
+from polyad.app.trainer import Trainer
 from polyad.cli import main
-from polyad.errors import InputError, SceneError
-from polyad.estimators.classifier import RankRClassifier
-from polyad.scene.learn.experts import FitContext
+from polyad.errors import SceneError
 from polyad.scene.learn.model import SceneModel
 from polyad.scene.learn.training import train
 from polyad.scene.map.mapping import map_scene
@@ -78,35 +76,6 @@ def test_the_best_map_after_drafts_is_the_one_that_train_and_map_give(best, scen
     np.testing.assert_array_equal(trainer.newest_map.ids, map_scene(other, scene).values)
     assert stages(news)[-4:] == ["draft", "final"] * 2
     assert "labels propagated over 3 graphs of the scene" in trainer.newest_map.about["steps"]
-
-
-def test_a_draft_fits_each_expert_chosen_last_once_and_weighing_waits_for_a_pause(
-    best, monkeypatch, kit
-):
-    session, trainer, news = best
-    chosen, calls = trainer.newest_map.model.training.choice.experts, []
-
-    def counted(module, name):
-        real = getattr(module, name)
-        monkeypatch.setattr(module, name, lambda *a, **k: (calls.append(name), real(*a, **k))[1])
-
-    counted(RankRClassifier, "fit")
-    counted(FitContext, "choose")
-    monkeypatch.setattr(module, "FINAL_DELAY", PATIENCE)
-    session.do({"do": "label", "class": 1, "pixels": [[20, 3]]})
-    kit.wait_for(lambda: stages(news)[-1] == "draft")
-    assert calls == ["fit"] * len(chosen)
-    assert trainer.final_model() is not None
-    assert "choose" in calls
-
-
-def test_settings_that_no_model_could_have_are_refused(scene, tmp_path):
-    session = Session(scene, journal=tmp_path / "j")
-    with pytest.raises(InputError, match="preset must be one of"):
-        Trainer(scene, session, lambda *_: None, settings=TrainSettings(preset="worst"))
-    with pytest.raises(InputError, match="window must be no wider than the scene, "):
-        Trainer(scene, session, lambda *_: None, settings=TrainSettings(window=101))
-    session.close()
 
 
 def same_weights(first_model, second_model):

@@ -108,11 +108,8 @@ def test_regression_says_its_task_fields_and_range():
 
 def test_what_was_not_chosen_is_left_to_polyad():
     assert given("train") == ["train", "--out", "out", "--", "s.hdr", "p.gpkg"]
-    assert given("label") == ["label", "--", "s.hdr"]
-
-
-def test_area_takes_the_map_and_then_the_points():
     assert given("area", FIELD="truth") == ["area", "--field", "truth", "--", "map.tif", "p.gpkg"]
+    assert (set(dialogs.PRESETS), set(dialogs.GOALS)) == (set(PRESETS), set(GOALS))
 
 
 @pytest.mark.parametrize(
@@ -132,11 +129,6 @@ def test_file_whose_name_looks_like_an_option_stays_a_file():
     assert understood(given("map", MODEL="--help", SCENE="-s.hdr"))["scene"] == ["-s.hdr"]
 
 
-def test_choices_are_polyads():
-    assert set(dialogs.PRESETS) == set(PRESETS)
-    assert set(dialogs.GOALS) == set(GOALS)
-
-
 # --- the program and its environment -------------------------------------------------------------
 
 
@@ -151,16 +143,10 @@ def tool(tmp_path):
     return path
 
 
-def test_setting_comes_before_the_environment_and_the_path(tool):
+def test_setting_comes_before_the_environment_and_that_before_the_path(tool):
     elsewhere = {"POLYAD_COMMAND": "/nowhere/polyad", "PATH": ""}
     assert commands.program(f" {tool} ", elsewhere) == [str(tool)]
-
-
-def test_environment_comes_before_the_path(tool):
     assert commands.program("", {"POLYAD_COMMAND": str(tool), "PATH": ""}) == [str(tool)]
-
-
-def test_program_on_the_path_is_taken_when_nothing_is_said(tool):
     (found,) = commands.program(None, {"PATH": str(tool.parent)})
     assert Path(found).samefile(tool)
 
@@ -254,11 +240,6 @@ def test_option_that_polyad_does_not_know_hints_at_an_older_polyad():
     assert sentence.endswith("upgrade it")
 
 
-def test_crash_is_told_by_the_end_of_its_traceback():
-    ended, _ = run("raise RuntimeError('disk on fire')")
-    assert running.error_sentence(ended) == "RuntimeError: disk on fire"
-
-
 def test_bars_come_from_polyad_when_the_environment_asks_for_them(monkeypatch):
     script = "from polyad.terminal import on_terminal\nprint(on_terminal())"
     monkeypatch.delenv("POLYAD_PROGRESS", raising=False)
@@ -281,7 +262,7 @@ def test_cancel_ends_the_command_and_lets_it_clean_up(tmp_path):
     ended, _ = run(script, ready.exists, grace=120)
     assert ended.interrupted
     assert cleaned.exists()
-    assert running.error_sentence(ended) == "canceled; no output was written"
+    assert running.error_sentence(ended) == "canceled; nothing is left half written"
 
 
 @pytest.mark.unix
@@ -327,24 +308,6 @@ def test_cancel_after_the_end_interrupts_nothing(tmp_path):
     assert (ended.code, ended.interrupted) == (0, False)
 
 
-def test_output_that_was_written_before_the_cancel_is_named(tmp_path):
-    model, report = tmp_path / "model.polyad", tmp_path / "report.html"
-    model.write_text("earlier")
-    report.write_text("earlier")
-    before = running.states([model, report])
-    model.unlink()
-    model.write_text("another")
-    changed = [p.name for p, state in running.states([model, report]).items() if state != before[p]]
-    sentence = running.error_sentence(running.Ended(130, [], True), changed)
-    assert sentence == "canceled, after model.polyad was written"
-
-
-def test_error_that_came_before_the_cancel_is_told():
-    ended = running.Ended(2, ["polyad: scene.hdr: no such file"], True)
-    if os.name != "nt":
-        assert running.error_sentence(ended) == "scene.hdr: no such file"
-
-
 @pytest.mark.unix
 def test_program_that_keeps_the_pipes_open_does_not_hold_up_the_end():
     """As a browser does that the labeling page has opened."""
@@ -368,17 +331,12 @@ def metadata():
 
 def test_metadata_have_what_qgis_asks_for():
     about = metadata()
-    wanted = {"name", "qgisminimumversion", "description", "version", "author", "about"}
+    wanted = {"name", "qgisminimumversion", "description", "author", "about"}
     assert wanted <= about.keys()
-    assert about["hasprocessingprovider"] == "yes"
     assert (PLUGIN / about["icon"]).is_file()
-
-
-def test_qgis_4_may_load_the_plugin():
-    """Without a maximum, QGIS takes the last version with the same first number as the minimum."""
-    about = metadata()
-    assert about["qgismaximumversion"] == "4.99"
-    assert about["supportsqt6"] == "True"
+    # Without a maximum, QGIS takes the last version with the same first number as the minimum
+    fixed = {"hasprocessingprovider": "yes", "qgismaximumversion": "4.99", "supportsqt6": "True"}
+    assert about.items() >= (fixed | {"version": polyad.__version__}).items()
 
 
 @pytest.mark.parametrize("path", sorted(PLUGIN.glob("*.py")), ids=lambda p: p.name)
@@ -389,10 +347,6 @@ def test_enumerations_are_written_with_their_scope(path):
             of_qgis = re.match(r"(Qgs?|Q)[A-Z]|Qt$|Qgis$", node.value.id)
             is_member = re.match(r"(Type|Flag|Origin)[A-Z]|Any$|Integer$|Double$", node.attr)
             assert not (of_qgis and is_member), f"{node.value.id}.{node.attr}"
-
-
-def test_version_of_the_plugin_is_that_of_polyad():
-    assert metadata()["version"] == polyad.__version__
 
 
 @pytest.mark.parametrize("path", sorted(PLUGIN.glob("*.py")), ids=lambda p: p.name)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import os
 import shlex
-from pathlib import Path
 
 from processing.core.ProcessingConfig import ProcessingConfig
 from qgis.core import (
@@ -116,17 +115,14 @@ class PolyadAlgorithm(QgsProcessingAlgorithm):
         """Run the command; its error, or Cancel, becomes the algorithm's error."""
         feedback.pushCommandInfo(shlex.join(self.command))
         self.shown = ""
-        watched = [Path(path) for path in self.outputs.values()]
-        before = running.states(watched)
         ended = running.run(
             self.command,
             commands.own_environment(os.environ),
             lambda line: self.show(line, feedback),
             feedback.isCanceled,
         )
-        changed = [p.name for p, state in running.states(watched).items() if state != before[p]]
         if ended.code != 0:
-            raise QgsProcessingException(running.error_sentence(ended, changed))
+            raise QgsProcessingException(running.error_sentence(ended))
         if feedback.isCanceled():
             feedback.pushWarning("polyad had finished before it could be canceled")
         feedback.setProgress(100)
@@ -157,7 +153,9 @@ def vector_file(algorithm, option, layers, parameters, context, feedback):
     layer = algorithm.parameterAsVectorLayer(parameters, option.name, context)
     # What is not in the file must be saved first, to a temporary GeoPackage: QGIS sees to memory
     # layers, other providers, filters and selections, and to the rest if no ending will do.
-    as_it_is = layer is None or not _differs_from_its_file(layer)
+    fields = None if layer is None else layer.fields()
+    origins = {fields.fieldOrigin(index) for index in range(fields.count())} if fields else set()
+    as_it_is = layer is None or (not layer.isModified() and origins <= {FROM_FILE})
     endings = VECTOR_FILES if as_it_is else []
     given = (parameters, option.name, context, endings, "gpkg", feedback)
     name = next((row.name for row in layers if row.kind == "layer"), None)
@@ -165,13 +163,6 @@ def vector_file(algorithm, option, layers, parameters, context, feedback):
         return {option.name: algorithm.parameterAsCompatibleSourceLayerPath(*given)}
     path, layer_name = algorithm.parameterAsCompatibleSourceLayerPathAndLayerName(*given)
     return {option.name: path, name: layer_name or None}
-
-
-def _differs_from_its_file(layer):
-    """Whether a layer has unsaved edits, or fields that QGIS joins or computes."""
-    fields = layer.fields()
-    origins = {fields.fieldOrigin(index) for index in range(fields.count())}
-    return layer.isModified() or not origins <= {FROM_FILE}
 
 
 def _raster(algorithm, option, parameters, context):

@@ -13,7 +13,6 @@ import subprocess
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 GRACE = 10.0  # seconds for polyad to remove what it has half written
@@ -115,30 +114,11 @@ def warning(line: str) -> str | None:
     return line[len(start) :] if line.startswith(start) else None
 
 
-def states(paths: Sequence[Path]) -> dict[Path, tuple[int, ...] | None]:
-    """Return what tells a file from the one that was there before; None where there is none."""
-    found: dict[Path, tuple[int, ...] | None] = {}
-    for path in paths:
-        try:
-            about = path.stat()
-        except OSError:
-            found[path] = None
-        else:
-            found[path] = (about.st_ino, about.st_size, about.st_mtime_ns)
-    return found
-
-
-def error_sentence(ended: Ended, written: Sequence[str] = ()) -> str:
+def error_sentence(ended: Ended) -> str:
     """Return why a command failed, in one sentence.
 
     That is Cancel, polyad's own sentence, what was wrong with the arguments, or the end of a
     traceback.
-
-    Parameters
-    ----------
-    ended : Ended
-    written : sequence of str
-        The outputs that it wrote nevertheless: a model is written before its report.
 
     Examples
     --------
@@ -150,16 +130,16 @@ def error_sentence(ended: Ended, written: Sequence[str] = ()) -> str:
     >>> error_sentence(Ended(-9, [], False))
     'polyad was ended from outside (signal 9)'
     >>> error_sentence(Ended(130, ["polyad: stopped"], True))
-    'canceled; no output was written'
-    >>> error_sentence(Ended(130, ["polyad: stopped"], True), ["model.polyad"])
-    'canceled, after model.polyad was written'
+    'canceled; nothing is left half written'
+    >>> error_sentence(Ended(2, ["polyad: scene.hdr: no such file"], True))
+    'scene.hdr: no such file'
+    >>> error_sentence(Ended(1, ["Traceback", "RuntimeError: disk on fire"], False))
+    'RuntimeError: disk on fire'
     """
     code, errors, interrupted = ended
     if interrupted and (code in INTERRUPTED or os.name == "nt"):
         force = "; polyad had to be ended by force" if code == -9 else ""
-        if written:
-            return f"canceled, after {', '.join(written)} was written{force}"
-        return f"canceled; no output was written{force}"
+        return f"canceled; nothing is left half written{force}"
     lines = [line.strip() for line in errors if line.strip() and warning(line) is None]
     for line in reversed(lines):
         if line.startswith("polyad: "):

@@ -199,10 +199,10 @@ class LabelWorkspace(ScenePage):
 
 def describe_scene(scene: xr.DataArray, name: str) -> Json:
     """Return what every page must know of a scene, as JSON types."""
-    grid = grid_of(scene)
+    grid, wavelength = grid_of(scene), None
     crs, unit = describe_crs(grid.crs)
-    nm = scene["wavelength"].values if "wavelength" in scene.coords else None
-    wavelength = None if nm is None else plain_floats(np.asarray(nm, float))
+    if "wavelength" in scene.coords:
+        wavelength = plain_floats(np.asarray(scene["wavelength"].values, float))
     return {
         "name": name,
         "height": scene.sizes["y"],
@@ -247,33 +247,37 @@ class EventBus:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._listeners: dict[asyncio.Queue[str], asyncio.AbstractEventLoop] = {}
+        self.listeners: dict[asyncio.Queue[str], asyncio.AbstractEventLoop] = {}
         self._closed = False
 
     def publish(self, kind: str, about: Json) -> None:
         """Send an event to every listener without waiting."""
         text = f"event: {kind}\ndata: {json.dumps(about, separators=(',', ':'))}\n\n"
         with self._lock:
-            listeners = list(self._listeners.items())
+            listeners = list(self.listeners.items())
         for queue, loop in listeners:
             if not loop.is_closed():
-                loop.call_soon_threadsafe(_put, queue, text)
+                loop.call_soon_threadsafe(self._put, queue, text)
+
+    @staticmethod
+    def _put(queue: asyncio.Queue[str], text: str) -> None:
+        """Queue an event; a page that lags too far behind must fetch the state anew."""
+        if queue.full():
+            while not queue.empty():
+                queue.get_nowait()
+            text = "event: lost\ndata: {}\n\n"
+        queue.put_nowait(text)
 
     def close(self) -> None:
         """End every stream."""
         self._closed = True
         self.publish("bye", {})
 
-    @property
-    def listeners(self) -> int:
-        """The number of pages that listen."""
-        return len(self._listeners)
-
     async def stream(self) -> AsyncIterator[str]:
         """Yield events as text until the page is gone."""
         queue: asyncio.Queue[str] = asyncio.Queue(QUEUE)
         with self._lock:
-            self._listeners[queue] = asyncio.get_running_loop()
+            self.listeners[queue] = asyncio.get_running_loop()
         try:
             yield "retry: 1000\nevent: hello\ndata: {}\n\n"
             while not self._closed:
@@ -283,13 +287,4 @@ class EventBus:
                     yield ": still here\n\n"
         finally:
             with self._lock:
-                del self._listeners[queue]
-
-
-def _put(queue: asyncio.Queue[str], text: str) -> None:
-    """Queue an event; a page that lags too far behind must fetch the state anew."""
-    if queue.full():
-        while not queue.empty():
-            queue.get_nowait()
-        text = "event: lost\ndata: {}\n\n"
-    queue.put_nowait(text)
+                del self.listeners[queue]

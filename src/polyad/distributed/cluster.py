@@ -124,7 +124,14 @@ def _local(distributed: ModuleType, text: str) -> Iterator[Client]:
         "distributed.scheduler.http.routes": [],
         "distributed.worker.http.routes": [],
     }
-    security = _certificates(distributed)
+    try:  # a key and a certificate for this cluster alone; both sides must show it
+        security = distributed.Security.temporary()
+    except ImportError as error:
+        raise ClusterError(
+            "--cluster local needs the package cryptography, without which any user of this "
+            "machine could run code in it, and which is not installed; run pip install "
+            "'polyad[dask]'"
+        ) from error
     with (
         dask.config.set(settings),
         # By default a folder of /tmp that any user could have made; what lies there is unpickled
@@ -145,18 +152,6 @@ def _local(distributed: ModuleType, text: str) -> Iterator[Client]:
         distributed.Client(cluster, set_as_default=False, direct_to_workers=True) as client,
     ):
         yield client
-
-
-def _certificates(distributed: ModuleType) -> object:
-    """Return a key and a certificate for this cluster alone; both sides must show it."""
-    try:
-        return distributed.Security.temporary()
-    except ImportError as error:
-        raise ClusterError(
-            "--cluster local needs the package cryptography, without which any user of this "
-            "machine could run code in it, and which is not installed; run pip install "
-            "'polyad[dask]'"
-        ) from error
 
 
 Item = TypeVar("Item")
@@ -209,11 +204,19 @@ def stream(
     if client is None:
         here = function if shared is None else partial(function, shared)
         for item in items:
-            yield item, _outcome(here, item)
+            try:
+                outcome = here(item)
+            except Exception as error:  # the caller decides, as for one that a worker raised
+                outcome = error
+            yield item, outcome
         return
     flight = _Flight(client, function, patience)
     if shared is not None:
-        flight.share(shared)
+        # The result of a task, not scattered data: if all workers that hold it die, Dask makes it
+        # again from the scheduler's copy of the task. Nor a plugin: a worker that starts would
+        # import torch before it registers, which a slow disk can make too slow for its nanny.
+        key = f"{flight.name}-shared"
+        flight.shared = (client.submit(identity, shared, key=key, pure=False),)
     import dask
 
     try:
@@ -238,13 +241,6 @@ def identity(value: Item) -> Item:
     return value
 
 
-def _outcome(function: Callable[[Item], Any], item: Item) -> Any:
-    try:
-        return function(item)
-    except Exception as error:  # the caller decides, as for one that a worker raised
-        return error
-
-
 class _Flight:
     """The tasks on the cluster at one moment."""
 
@@ -260,16 +256,6 @@ class _Flight:
         self.room = 0
         self.checked = -CHECK_SECONDS
         self.last_seen = time.monotonic()  # when there was a worker
-
-    def share(self, value: object) -> None:
-        """Bring a value to the cluster.
-
-        It is the result of a task, not scattered data: if all workers that hold it die, Dask makes
-        it again from the scheduler's copy of the task. Nor is it a plugin: a worker that starts
-        would import torch before it registers, which a slow disk can make too slow for its nanny.
-        """
-        future = self.client.submit(identity, value, key=f"{self.name}-shared", pure=False)
-        self.shared = (future,)
 
     def run(self, items: Iterator[Item]) -> Iterator[tuple[Item, Any]]:
         from distributed import KilledWorker
@@ -386,21 +372,9 @@ def dask_setup(worker: object) -> None:  # noqa: ARG001 - as Dask calls it
 
 
 def spread_runs(plan: Sequence[RunSettings], client: Client | None) -> Iterator[Outcome]:
-    """Yield the outcome of each run as it ends.
+    """Yield the outcome of each run as it ends; without a client they are done here.
 
     A run draws everything from its own seed, so where it is done changes nothing but its seconds.
-
-    Parameters
-    ----------
-    plan : sequence of RunSettings
-    client : distributed.Client or None
-        None does the runs here, one after the other.
-
-    Yields
-    ------
-    record : Record
-    class_map : ndarray or None
-        See `polyad.experiments.runs.run_one`.
     """
     from polyad.experiments.runs import run_in_one_thread
 
@@ -411,15 +385,9 @@ def spread_runs(plan: Sequence[RunSettings], client: Client | None) -> Iterator[
 
 
 def reproduce_on(cluster: Cluster, plan: Plan | None = None, **options: Any) -> Reproduction:
-    """Do what ``polyad reproduce --cluster CLUSTER`` asks for.
+    """Do what ``polyad reproduce --cluster CLUSTER`` asks for; see `open_cluster`.
 
-    Parameters
-    ----------
-    cluster
-        See `open_cluster`.
-    plan : Plan, optional
-    **options
-        Of `polyad.experiments.reproduce`; ``jobs`` is not used.
+    The options are those of `polyad.experiments.reproduce`; ``jobs`` is not used.
     """
     from polyad.experiments.report import reproduce
 
