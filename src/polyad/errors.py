@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -65,6 +67,17 @@ class BudgetExceeded(SceneError):
 
 class ClusterError(PolyadError):
     """A Dask cluster cannot be reached, was lost, or its workers cannot do the work."""
+
+
+def warn_user(message: str) -> None:
+    """Give a `PolyadWarning` whose place is the line outside of polyad that called it."""
+    place, level, frame = 2, 1, sys._getframe()
+    while frame is not None:
+        level += 1
+        if str(frame.f_globals.get("__name__")).partition(".")[0] == "polyad":
+            place = level
+        frame = frame.f_back  # type: ignore[assignment]
+    warnings.warn(message, PolyadWarning, stacklevel=place)
 
 
 @contextmanager

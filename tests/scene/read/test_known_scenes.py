@@ -6,7 +6,7 @@ import pytest
 import requests
 import scipy.io
 
-from polyad.errors import SceneError
+from polyad.errors import OutputError, SceneError
 from polyad.scene.files.benchmark_scenes import KNOWN_SCENES, KnownScene, RemoteFile, known_scene
 from polyad.scene.read import scenes as sources
 from polyad.scene.read.scenes import fetch, open_known, open_known_labels
@@ -119,10 +119,10 @@ def test_a_file_with_another_sum_is_refused_and_nothing_is_put_in_place(tiny, fo
 
 
 def test_a_missing_file_and_an_unwritable_data_folder_are_named(tiny, tmp_path, monkeypatch):
-    with pytest.raises(SceneError, match=r"cannot read .*nowhere\.mat: No such file"):
+    with pytest.raises(SceneError, match=r"nowhere\.mat: no such file"):
         fetch("tiny", from_file=tmp_path / "nowhere.mat")
     monkeypatch.setenv("POLYAD_DATA", str(tmp_path / "labels.mat" / "data"))
-    with pytest.raises(SceneError, match=r"cannot make the folder .* set POLYAD_DATA"):
+    with pytest.raises(OutputError, match="cannot make the folder"):
         fetch("tiny", from_file=tiny[2])
 
 

@@ -110,7 +110,11 @@ def test_groups_stay_with_labels_whose_classes_are_merged(scene, tmp_path):
     [
         ("row,col,class,plot\n1,1,a,x\n2,2,b,y\n", "day", "there is no field 'day' to group"),
         ("row,col,class,plot\n1,1,a,x\n2,2,b,x\n", "plot", "all 2 labels are of one group"),
-        ("row,col,class,plot\n1,1,a,x\n2,2,b,\n", "plot", "1 labels have no value in 'plot'"),
+        (
+            "row,col,class,plot\n1,1,a,x\n2,2,b,\n",
+            "plot",
+            "1 labels have no value in the group field 'plot'",
+        ),
         ("row,col,class,plot\n1,1,a,x\n2,2,b,nan\n", "plot", "the first in line or feature 3"),
     ],
 )

@@ -335,7 +335,7 @@ def make_folder(path: Path) -> None:
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise OutputError(f"cannot make the folder {path}: {error.strerror}") from error
+        raise OutputError(f"cannot make the folder {path}: {error.strerror or error}") from error
 
 
 _HEAD = 2**16  # bytes that are read at the beginning and at the end of a file

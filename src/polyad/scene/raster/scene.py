@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import copy
 import hashlib
-import warnings
 import zlib
 from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass
@@ -31,7 +30,7 @@ from numpy.typing import ArrayLike, NDArray
 from xarray.backends import BackendArray
 from xarray.core import indexing
 
-from polyad.errors import InputError, PolyadWarning, SceneError, SceneMismatch, told_as
+from polyad.errors import InputError, SceneError, SceneMismatch, told_as, warn_user
 from polyad.scene.raster import guards, sources
 from polyad.scene.raster.bands import FLAGGED, Bands, keep_bands
 from polyad.scene.raster.despiking import (
@@ -594,12 +593,10 @@ class Scene(Raster):
         value = undeclared_nodata(pixels, (self.nodata, self.fill, *self._told))
         if value is not None:
             self._told.append(value)
-            warnings.warn(
+            warn_user(
                 f"pixels of the scene have {value:g} in every band, far from all other values; if "
                 f"that stands for no data, declare it with --nodata {value:g} (in Python, "
-                f"open_scene(..., nodata={value:g}))",
-                PolyadWarning,
-                stacklevel=4,
+                f"open_scene(..., nodata={value:g}))"
             )
         return pixels
 

@@ -25,9 +25,8 @@ import csv
 import json
 import os
 import re
-import warnings
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -37,7 +36,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from polyad.errors import PolyadWarning, SceneError, SceneMismatch
+from polyad.errors import SceneError, SceneMismatch, warn_user
 from polyad.safe_open import open_regular
 from polyad.scene.files.paths import no_file
 from polyad.scene.raster.classes import (
@@ -111,7 +110,7 @@ def from_attributes(attrs: Mapping[str, Any]) -> tuple[IdNames, IdColors]:
     named = dict(zip(ids, map(_text, names), strict=True)) if len(names) == len(ids) else {}
     hues = dict(zip(ids, map(_text, colors), strict=True)) if len(colors) == len(ids) else {}
     known = {v: c for v, c in hues.items() if 0 <= v <= LAST_CLASS and is_color(c)}
-    return _keep(named), known
+    return _named_classes(named), known
 
 
 def from_colormap(colormap: Mapping[int, tuple[int, ...]]) -> IdColors:
@@ -131,9 +130,9 @@ def from_envi(fields: Mapping[str, str]) -> tuple[IdNames, IdColors]:
     exact = [_text(name) for name in _items(fields.get(EXACT_NAMES, ""))]
     names = exact if len(exact) == len(names) else names
     lookup = [v.strip() for v in _braced(fields.get("class lookup"))]
-    triples = [_rgb(lookup[k : k + 3]) for k in range(0, len(lookup) - 2, 3)]
-    colors = from_colormap({v: rgb for v, rgb in enumerate(triples) if rgb})
-    return _keep(dict(enumerate(names))), colors
+    triples = (_hex(lookup[k : k + 3]) for k in range(0, len(lookup) - 2, 3))
+    colors = {v: color for v, color in enumerate(triples) if color}
+    return _named_classes(dict(enumerate(names))), colors
 
 
 def from_pam(path: Path) -> tuple[IdNames, IdColors]:
@@ -144,7 +143,7 @@ def from_pam(path: Path) -> tuple[IdNames, IdColors]:
         return {}, {}
     names, colors = _attribute_table(band)
     categories = [c.text or "" for c in band.iterfind("CategoryNames/Category")]
-    return names | _keep(dict(enumerate(categories))), colors
+    return names | _named_classes(dict(enumerate(categories))), colors
 
 
 def _attribute_table(band: ET.Element) -> tuple[IdNames, IdColors]:
@@ -152,7 +151,7 @@ def _attribute_table(band: ET.Element) -> tuple[IdNames, IdColors]:
     if table is None:
         return {}, {}
     usage = [field.findtext("Usage", "") for field in table.iterfind("FieldDefn")]
-    names, rgb = {}, {}
+    names, colors = {}, {}
     for row in table.iterfind("Row"):
         cells = dict(zip(usage, (f.text or "" for f in row.iterfind("F")), strict=False))
         try:
@@ -160,9 +159,9 @@ def _attribute_table(band: ET.Element) -> tuple[IdNames, IdColors]:
         except (ValueError, OverflowError):
             continue
         names[value] = cells.get(_NAME, "")
-        if channels := _rgb([cells.get(c, "") for c in (_RED, _GREEN, _BLUE)]):
-            rgb[value] = channels
-    return _keep(names), from_colormap(rgb)
+        if color := _hex([cells.get(c, "") for c in (_RED, _GREEN, _BLUE)]):
+            colors[value] = color
+    return _named_classes(names), colors
 
 
 def _symbol_color(symbol: ET.Element) -> str:
@@ -177,19 +176,18 @@ def _symbol_color(symbol: ET.Element) -> str:
     settings = {o.get("name", ""): o.get("value", "") for o in layer.iterfind("Option/Option")}
     settings |= {p.get("k", ""): p.get("v", "") for p in layer.iterfind("prop")}
     for name in ("color", "line_color"):
-        parts = settings.get(name, "").split(",")[:3]
-        if len(parts) == 3 and (channels := _rgb(parts)):
-            return "#{:02X}{:02X}{:02X}".format(*channels)
+        if color := _hex(settings.get(name, "").split(",")[:3]):
+            return color
     return ""
 
 
-def _rgb(texts: Sequence[str]) -> tuple[int, ...]:
-    """Return red, green and blue, each from 0 to 255; () if they are not that."""
-    whole = all(text.isdecimal() and len(text) <= 3 and int(text) <= 255 for text in texts)
-    return tuple(int(text) for text in texts) if whole else ()
+def _hex(channels: Sequence[str]) -> str:
+    """Return red, green and blue, each from 0 to 255, as ``#RRGGBB``; "" if they are not that."""
+    whole = all(text.isdecimal() and len(text) <= 3 and int(text) <= 255 for text in channels)
+    return "#" + "".join(f"{int(c):02X}" for c in channels) if whole and len(channels) == 3 else ""
 
 
-def _keep(names: IdNames) -> IdNames:
+def _named_classes(names: IdNames) -> IdNames:
     """Drop empty names, the name of "no class" and of what can be no class."""
     return {v: n.strip() for v, n in names.items() if n.strip() and UNLABELED < v <= LAST_CLASS}
 
@@ -248,6 +246,13 @@ class ClassMatch:
     unknown: tuple[ClassInfo, ...]
 
 
+# What is compared, the most particular first: among classes of one name the id decides
+_SAME_CLASS: dict[str, tuple[Callable[[ClassInfo], Any], ...]] = {
+    "id": (lambda c: c.value,),
+    "name": (lambda c: (c.value, c.name), lambda c: c.name, lambda c: folded_name(c.name)),
+}
+
+
 def match_classes(labels: xr.DataArray, classes: Sequence[ClassInfo]) -> ClassMatch:
     """Match the classes of ``labels`` with ``classes``, by name if both have names of their own.
 
@@ -273,19 +278,12 @@ def match_classes(labels: xr.DataArray, classes: Sequence[ClassInfo]) -> ClassMa
     table = _whole_table(labels)
     named = any(map(has_own_name, table)) and any(map(has_own_name, classes))
     by = "name" if named or Labels(labels).numbered_by_name else "id"
-    if by == "name":
-        # Among classes of one name the id decides
-        same = {(c.value, c.name): c.value for c in classes}
-        exact = _once((c.name, c.value) for c in classes)
-        alike = _once((folded_name(c.name), c.value) for c in classes)
-        matched = {
-            c.value: same.get((c.value, c.name), exact.get(c.name, alike.get(folded_name(c.name))))
-            for c in table
-        }
-        ids = {theirs: ours for theirs, ours in matched.items() if ours is not None}
-    else:
-        known = {c.value for c in classes}
-        ids = {c.value: c.value for c in table if c.value in known}
+    ids: dict[int, int] = {}
+    for key in _SAME_CLASS[by]:
+        times = Counter(map(key, classes))
+        known = {key(c): c.value for c in classes if times[key(c)] == 1}
+        found = {c.value: known[key(c)] for c in table if key(c) in known}
+        ids = found | ids
     return ClassMatch(by, ids, tuple(c for c in table if c.value not in ids))
 
 
@@ -301,14 +299,12 @@ def in_model_ids(
     taken = ours | {c.value for c in match.unknown}
     free = (v for v in range(1, 2**16) if v not in taken)
     new = [(c, next(free) if c.value in ours else c.value) for c in match.unknown]
-    ids = {**match.ids, **{info.value: value for info, value in new}}
+    ids = {**match.ids, **{c.value: value for c, value in new}}
     values = labels.to_numpy()
     lookup = np.zeros(max(int(values.max(initial=0)), *ids, 0) + 1, np.uint16)
     lookup[list(ids)] = list(ids.values())
-    more = [
-        ClassInfo(value, info.name, _own_color(info) or class_color(value)) for info, value in new
-    ]
     lookup[UNLABELED] = UNLABELED
+    more = [ClassInfo(value, c.name, _own_color(c) or class_color(value)) for c, value in new]
     return with_classes(labels.copy(data=lookup[values]), [*classes, *more]), match
 
 
@@ -359,11 +355,9 @@ def join_labels(rasters: Sequence[xr.DataArray], sources: Sequence[str]) -> xr.D
         values = renumbered.to_numpy()
         clashes = np.count_nonzero((values != 0) & (joined != 0) & (values != joined))
         if clashes:
-            warnings.warn(
-                f"{source}: {clashes:,} pixels have another class in a file before it; the later "
-                "label wins",
-                PolyadWarning,
-                stacklevel=3,
+            warn_user(
+                f"{source}: {clashes:,} pixels have another class in an earlier file; the later "
+                "label wins"
             )
         joined = np.where(values != 0, values, joined).astype(np.uint16)
     return with_classes(rasters[0].copy(data=joined), classes)
@@ -379,13 +373,6 @@ def _whole_table(labels: xr.DataArray) -> tuple[ClassInfo, ...]:
     listed = class_table(labels)
     names, colors = {c.value: c.name for c in listed}, {c.value: c.color for c in listed}
     return complete(labels.to_numpy(), names, colors)
-
-
-def _once(pairs: Iterable[tuple[str, int]]) -> dict[str, int]:
-    """Return a dictionary of the pairs whose name comes once."""
-    pairs = list(pairs)
-    times = Counter(name for name, _ in pairs)
-    return {name: value for name, value in pairs if times[name] == 1}
 
 
 MAX_BYTES = 2**20  # ten thousand classes need less
@@ -428,16 +415,11 @@ def read_colors(path: str | os.PathLike[str]) -> dict[str, str]:
     rows = _qml_rows(file) if file.suffix.lower() == ".qml" else _text_rows(file)
     colors = {name: color for name, color in rows if name.strip().casefold() not in _NO_CLASS}
     if not colors:
-        raise SceneError(
-            f"{file}: expected the colors of classes, such as 'corn,#ffdd00' in each line, or a "
-            "paletted style of QGIS, found none; check the file"
-        )
+        raise SceneError(f"{file}: expected lines such as 'corn,#ffdd00' or a QGIS style, got none")
     return colors
 
 
-def with_colors(
-    classes: Sequence[ClassInfo], colors: Colors, stacklevel: int = 3
-) -> tuple[ClassInfo, ...]:
+def with_colors(classes: Sequence[ClassInfo], colors: Colors) -> tuple[ClassInfo, ...]:
     """Return ``classes`` with the colors of a file or mapping; see `read_colors`.
 
     A table may name classes that are not there, as that of a whole country does: they are told in a
@@ -446,12 +428,8 @@ def with_colors(
     table = colors if isinstance(colors, Mapping) else read_colors(colors)
     new, unknown = recolored(classes, table)
     if unknown:
-        warnings.warn(
-            f"there are colors for {listing(map(repr, unknown))}, but no such class; "
-            f"{known_classes(classes)}",
-            PolyadWarning,
-            stacklevel=stacklevel,
-        )
+        missing = f"there are colors for {listing(map(repr, unknown))}, but no such class"
+        warn_user(f"{missing}; {known_classes(classes)}")
     return new
 
 
@@ -463,32 +441,29 @@ def with_legend(
         labels = merge_labels(labels, merge)
     if colors is None:
         return labels
-    return with_classes(labels, with_colors(class_table(labels), colors, stacklevel=4))
+    return with_classes(labels, with_colors(class_table(labels), colors))
 
 
 def _text_rows(path: Path) -> Iterator[tuple[str, str]]:
     with open_regular(path) as file:
         content = file.read(MAX_BYTES + 1)
     if len(content) > MAX_BYTES:
-        raise SceneError(
-            f"{path}: expected a table of colors of at most {human_bytes(MAX_BYTES)}, got more; "
-            "this is another file"
-        )
+        most = human_bytes(MAX_BYTES)
+        raise SceneError(f"{path}: expected a table of colors of at most {most}, got another file")
     text = content.decode("utf-8-sig", errors="replace").replace("\0", "")
-    lines = [
-        (number, line.strip())
-        for number, line in enumerate(text.splitlines(), start=1)
-        if line.strip() and not line.lstrip().startswith(("#", "INTERPOLATION:"))
-    ]
-    for position, (number, line) in enumerate(lines):
+    first = True
+    for number, line in enumerate(map(str.strip, text.splitlines()), start=1):
+        if not line or line.startswith(("#", "INTERPOLATION:")):
+            continue
         row = _row(line)
         if row is not None:
             yield row
-        elif position:
+        elif not first:
             raise SceneError(
                 f"{path}: line {number} is {line[:60]!r}, expected a class and its color, such as "
-                "'corn,#ffdd00' or '1,255,221,0'; mend the line"
+                "'corn,#ffdd00' or '1,255,221,0'; correct the line"
             )
+        first = False
 
 
 def _row(line: str) -> tuple[str, str] | None:
@@ -509,11 +484,8 @@ def _class_and_color(fields: list[str]) -> tuple[str, str] | None:
     key, *rest = fields
     if rest and is_color(rest[-1]):
         return _name(key, rest[0] if len(rest) > 1 else ""), rest[-1].upper()
-    channels = [c for c in rest[:3] if c.isdecimal() and len(c) < 4 and int(c) < 256]
-    if len(channels) < 3:
-        return None
-    color = "#" + "".join(f"{int(channel):02X}" for channel in channels)
-    return _name(key, rest[4] if len(rest) > 4 else ""), color
+    color = _hex(rest[:3])
+    return (_name(key, rest[4] if len(rest) > 4 else ""), color) if color else None
 
 
 def _qml_rows(path: Path) -> Iterator[tuple[str, str]]:
@@ -541,8 +513,7 @@ def style_categories(root: ET.Element) -> Iterator[tuple[str, str, str]]:
 def _name(value: str, label: str) -> str:
     """Return how a class is called that has an id and perhaps a label; some labels are the id."""
     try:
-        whole = float(value) == int(float(value))
+        number = str(int(float(value))) if float(value).is_integer() else value
     except (ValueError, OverflowError):
         return label or value
-    number = str(int(float(value))) if whole else value
-    return number if not label or label in (value, number) else label
+    return number if label in ("", value, number) else label

@@ -11,7 +11,6 @@ import csv
 import io
 import json
 import re
-import warnings
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -26,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 from rasterio.crs import CRS
 
-from polyad.errors import PolyadWarning, SceneError, SceneMismatch, reason
+from polyad.errors import SceneError, SceneMismatch, reason, warn_user
 from polyad.safe_open import open_regular
 from polyad.scene.raster import guards
 from polyad.scene.raster.grid import Grid, describe_extents
@@ -157,17 +156,18 @@ class Features:
                 where = self.where(int(np.argmax(column.codes == code)))
                 raise SceneError(
                     f"{self.path}, {where}: expected a number for {column.name[:80]!r}, got "
-                    f"{str(value)[:40]!r}; leave the cell empty, or name a field of numbers with "
-                    f"--field (in Python, field): {self.number_fields() or 'it has none'}"
+                    f"{str(value)[:40]!r}; leave it empty, or name a field of numbers with --field "
+                    f"(in Python, field): {self.number_fields() or 'it has none'}"
                 ) from error
         return np.array([*numbers, np.nan])[column.codes]  # of -1 the last
 
     def number_fields(self) -> str:
         """Return the fields of numbers with how many values each has, "" if there are none."""
-        if self.format != "CSV":
-            return _listing(c for c in self.columns if c.kind != "text" and len(c.values))
-        columns = (c for c in self.columns if c.name.lower() not in PLACE_NAMES and len(c.values))
-        return _listing(c for c in columns if all(map(is_number, c.values)))
+        csv, filled = self.format == "CSV", [c for c in self.columns if len(c.values)]
+        numbers = (all(map(is_number, c.values)) if csv else c.kind != "text" for c in filled)
+        placing = PLACE_NAMES if csv else ()
+        pairs = zip(filled, numbers, strict=True)
+        return _listing(c for c, number in pairs if number and c.name.lower() not in placing)
 
     def class_column(self, field: str | None = None) -> Column:
         """Return the field of the classes.
@@ -185,10 +185,10 @@ class Features:
         if field is not None:
             column = self.column(field)
             if len(column.values) > MOST_CLASSES:
+                got = f"field {column.name[:80]!r} has {len(column.values):,} values"
                 raise SceneError(
-                    f"{self.path}: field {column.name[:80]!r} has {len(column.values):,} values, "
-                    f"expected at most {MOST_CLASSES:,} classes; choose another --field, or add "
-                    "one that groups them"
+                    f"{self.path}: {got}, expected at most {MOST_CLASSES:,} classes; choose "
+                    "another --field"
                 )
             return column
         columns = self.own_columns
@@ -198,9 +198,9 @@ class Features:
         choice = next(filter(None, choices), [])
         if len(choice) != 1:
             raise SceneError(
-                f"{self.path}: expected a field that holds the class, named by --field (in Python, "
-                f"field), got {_listing(columns) or 'features without fields'}; --task regression "
-                "learns numbers"
+                f"{self.path}: the attribute holding the class is ambiguous, got "
+                f"{_listing(columns) or 'features without fields'}; name it with --field (in "
+                "Python, field); --task regression learns numbers"
             )
         return choice[0]
 
@@ -231,10 +231,8 @@ class Features:
         """Return the one point of each feature in pixels, shape (n, 2); refuse other geometries."""
         if self.points is None:
             k = next(k for k, parts in enumerate(self.parts) if _kind_of(parts) != "point")
-            raise SceneError(
-                f"{self.path}, {self.where(k)}: expected one point for each feature of a sample, "
-                f"got {_kind_of(self.parts[k])}; keep the points alone"
-            )
+            got = f"expected a point, got {_kind_of(self.parts[k])}"
+            raise SceneError(f"{self.path}, {self.where(k)}: {got}; a sample has points only")
         return self.pixels(self.points, grid)
 
     def marks(self, grid: Grid, chosen: NDArray[np.bool_] | None = None) -> list[Mark]:
@@ -266,10 +264,8 @@ class Features:
         if self.format == "CSV":
             return
         if grid.transform is None:
-            raise SceneMismatch(
-                f"{self.path}: features of a {self.format} lie on the map, but the scene has no "
-                "georeference; give labels as a CSV of row,col,class"
-            )
+            remedy = "give labels as a CSV of row,col,class"
+            raise SceneMismatch(f"{self.path}: the scene has no georeference; {remedy}")
         if self.crs is not None or grid.crs is None:
             return
         pixels = to_pixels(self.path, corners, None, grid)
@@ -278,10 +274,9 @@ class Features:
         if not ((pixels >= 0) & (pixels <= (width, height))).all():
             raise SceneMismatch(
                 f"{missing}, and its coordinates do not lie within the scene's: "
-                f"{describe_extents(pixels, grid)}; write it into the file, as with QGIS's Assign "
-                "projection"
+                f"{describe_extents(pixels, grid)}; assign one, as with QGIS's Assign projection"
             )
-        _warn(f"{missing}; its coordinates lie within the scene's, so {grid.crs} is taken")
+        warn_user(f"{missing}; its coordinates lie within the scene's, so {grid.crs} is taken")
 
 
 def _kind_of(parts: Sequence[Part]) -> str:
@@ -298,10 +293,6 @@ def _listing(columns: Iterable[Column]) -> str:
 
 def _values(column: Column) -> str:
     return f"{len(column.values):,} value{'' if len(column.values) == 1 else 's'}"
-
-
-def _warn(message: str) -> None:
-    warnings.warn(message, PolyadWarning, stacklevel=7)
 
 
 # -- reading a file
@@ -346,7 +337,7 @@ def read_features(
         return _read_geojson(path, budget)
     table = ogr.read_layer(path, kind, layer, budget, how, named, numbers)
     guards.check_budget(path, len(table.wkb) // 16 * _CORNER_BYTES, budget, "a layer")
-    about: dict[str, Any] = {"crs": table.crs, "layer": table.name}
+    about = {"crs": table.crs, "layer": table.name}
     index = range(1, len(table.sizes) + 1)
     if len(table.sizes) and (table.sizes == _POINT).all():
         points = np.frombuffer(table.wkb, _POINTS)
@@ -355,31 +346,30 @@ def read_features(
             return Features(path, kind, table.columns, index, xy, **about)
     ends = np.cumsum(table.sizes).tolist()
     shapes = [table.wkb[start:end] for start, end in zip([0, *ends], ends, strict=False)]
-    parts = [
-        _parts(path, k, parts_of_wkb, shape) if shape else []
-        for k, shape in enumerate(shapes, start=1)
-    ]
-    return Features(path, kind, table.columns, index, _single(parts), parts, **about)
+    geometries = _parts(path, parts_of_wkb, shapes)
+    return Features(path, kind, table.columns, index, *geometries, **about)
 
 
-def _parts(path: Path, number: int, parse: Callable[[Any], Iterable[Part]], shape: Any) -> Any:
-    try:
-        return list(parse(shape))
-    except RecursionError as error:
-        message = f"{path}, feature {number}: geometries nested too deeply; flatten"
-        raise SceneError(message) from error
-    except ValueError as error:
-        raise SceneError(f"{path}, feature {number}: {error}; draw it again") from error
+_Geometries = tuple[Array | None, list[list[Part]]]
 
 
-def _single(parts: Sequence[list[Part]]) -> Array | None:
-    """Return the points of features that are one point each; None if they are not."""
+def _parts(path: Path, parse: Callable[[Any], Iterable[Part]], shapes: list[Any]) -> _Geometries:
+    """Return the points of features that are one point each, else None, and the parts of all."""
+    parts: list[list[Part]] = []
+    for number, shape in enumerate(shapes, start=1):
+        try:
+            parts.append([] if shape == b"" else list(parse(shape)))
+        except (RecursionError, ValueError) as error:
+            deep = isinstance(error, RecursionError)
+            why = "geometries nested too deeply; flatten" if deep else f"{error}; draw it again"
+            raise SceneError(f"{path}, feature {number}: {why}") from error
     if any(len(each) != 1 or each[0].kind != "Point" for each in parts):
-        return None
-    return np.array([each[0].rings[0][0] for each in parts]).reshape(-1, 2)
+        return None, parts
+    return np.array([each[0].rings[0][0] for each in parts]).reshape(-1, 2), parts
 
 
 def _read_csv(path: Path, budget: int, fields: Sequence[str] | None) -> Features:
+    """Read the lines of a CSV in one pass; points are stored in columns, texts as codes."""
     text = _read_text(path, budget)
     heading = re.split(r"[\r\n]", text, maxsplit=1)[0]
     delimiter = max(",;\t", key=heading.count)
@@ -391,15 +381,19 @@ def _read_csv(path: Path, budget: int, fields: Sequence[str] | None) -> Features
 
 
 def _csv_features(path: Path, heading: str, rows: Any, fields: Sequence[str] | None) -> Features:
-    """Read the lines of a CSV in one pass; points are stored in columns, texts as codes."""
     names = [from_csv_cell(name.strip()) for name in next(rows, [])]
     lower = [name.lower() for name in names]
-    if fields is None:
-        _check_columns_differ(path, names)
+    if fields is None:  # those that place a point are read whatever their case
+        keys = Counter(n.lower() if n.lower() in PLACE_NAMES else n for n in names if n)
+        name, times = keys.most_common(1)[0] if keys else ("", 1)
+        if times > 1:
+            raise SceneError(f"{path}: two columns are called {name[:80]!r}; rename one of them")
     wanted = None if fields is None else {name.strip().lower() for name in fields}
     # Of two columns of one name the later counts; a header may have a million of them
     at = {(n if wanted is None else n.lower()): k for k, n in enumerate(names) if n}
-    columns = [(k, {}, array("i")) for n, k in at.items() if wanted is None or n.lower() in wanted]  # type: list[tuple[int, dict[str, int], array[int]]]
+    columns: list[tuple[int, dict[str, int], array[int]]] = [
+        (k, {}, array("i")) for n, k in at.items() if wanted is None or n.lower() in wanted
+    ]
     system, across, down = "", -1, -1
     last = {name: k for k, name in enumerate(lower)}
     for kind, *ways in _PLACES:
@@ -418,20 +412,17 @@ def _csv_features(path: Path, heading: str, rows: Any, fields: Sequence[str] | N
             value = row[k].strip() if k < len(row) else ""  # of a short line, the rest is empty
             codes.append(known.setdefault(value, len(known)) if value else -1)
         if system:
-            x = row[across] if across < len(row) else ""
-            y = row[down] if down < len(row) else ""
+            x, y = (row[k] if k < len(row) else "" for k in (across, down))
+            whole = "whole " if system == "pixel" else ""
             try:
                 xy.extend(place := (float(x), float(y)))
+                if whole and not (place[0].is_integer() and place[1].is_integer()):
+                    raise ValueError("map coordinates are named x and y")
             except ValueError as error:
                 raise SceneError(
-                    f"{path}, line {rows.line_num}: expected numbers for {lower[down]} and "
+                    f"{path}, line {rows.line_num}: expected {whole}numbers for {lower[down]} and "
                     f"{lower[across]}, got {y[:40]!r} and {x[:40]!r}"
                 ) from error
-            if system == "pixel" and not (place[0].is_integer() and place[1].is_integer()):
-                raise SceneError(
-                    f"{path}, line {rows.line_num}: row and col are whole numbers counted from 0, "
-                    f"got {y[:40]} and {x[:40]}; name map coordinates x and y"
-                )
     table = tuple(
         Column(names[k], "text", [*map(from_csv_cell, known)], np.array(codes, np.int32))
         for k, known, codes in columns
@@ -441,17 +432,6 @@ def _csv_features(path: Path, heading: str, rows: Any, fields: Sequence[str] | N
     return Features(path, "CSV", table, numbers, points, (), crs, "", heading, system)
 
 
-def _check_columns_differ(path: Path, names: Sequence[str]) -> None:
-    """Refuse two columns of one name; those that place a point are read whatever their case."""
-    keys = Counter(n.lower() if n.lower() in PLACE_NAMES else n for n in names if n)
-    for name, times in keys.most_common(1):
-        if times > 1:
-            raise SceneError(
-                f"{path}: expected columns of different names, got two called {name[:80]!r}; "
-                "rename one of them or take it out"
-            )
-
-
 def check_columns(features: Features, named: Sequence[str], field: str | None = None) -> None:
     """Raise `SceneError` unless a CSV places its lines and has one of the named columns."""
     if features.format != "CSV":
@@ -459,11 +439,11 @@ def check_columns(features: Features, named: Sequence[str], field: str | None = 
     columns = {column.name.lower() for column in features.columns}
     if features.system and columns & {name.strip().lower() for name in named}:
         return
-    instead = "" if field is None else f"with {field[:80]!r} in place of class, "
+    name = "class" if field is None else field[:80]
     raise SceneError(
-        f"{features.path}: the first line must name the columns, expected 'row,col,class', "
-        f"'x,y,class' or 'lon,lat,class', {instead}got {features.heading[:80]!r}; name the column "
-        "of the classes with --field, of numbers with --task regression too"
+        f"{features.path}: expected the columns 'row,col,{name}', 'x,y,{name}' or 'lon,lat,{name}',"
+        f" got {features.heading[:80]!r}; name the column of the classes with --field, of numbers "
+        "with --task regression too"
     )
 
 
@@ -477,10 +457,7 @@ def _read_geojson(path: Path, budget: int) -> Features:
         raise SceneError(f"{path}: expected a GeoJSON FeatureCollection, got another JSON document")
     members = document.get("features") if kind == "FeatureCollection" else [document]
     features = members if isinstance(members, list) else []
-    parts = [
-        _parts(path, k, parts_of_geojson, _member(each, "geometry"))
-        for k, each in enumerate(features, start=1)
-    ]
+    geometries = _parts(path, parts_of_geojson, [_member(each, "geometry") for each in features])
     records = [_member(feature, "properties") for feature in features]
     names = dict.fromkeys(str(name) for record in records for name in record)
     guards.check_count(path, len(names) * len(records), _MOST_VALUES, "values of fields")
@@ -493,7 +470,7 @@ def _read_geojson(path: Path, budget: int) -> Features:
     name = _member(_member(document, "crs"), "properties").get("name")
     crs = CRS.from_epsg(4326) if document.get("crs") is None else parse_crs(path, name)
     index = range(1, len(features) + 1)
-    return Features(path, "GeoJSON", columns, index, _single(parts), parts, crs)
+    return Features(path, "GeoJSON", columns, index, *geometries, crs)
 
 
 def _member(item: Any, name: str) -> dict[str, Any]:
@@ -567,10 +544,9 @@ def class_annotations(features: Features, field: str | None = None) -> list[Anno
     if _has_class_fields(features, field):
         annotations = _recorded(features, named)
         if None in annotations:
-            raise SceneError(
-                f"{features.path}, {features.where(annotations.index(None))}: no class, expected a "
-                f"value for one of {', '.join(CLASS_FIELDS)}"
-            )
+            where = features.where(annotations.index(None))
+            fields = ", ".join(CLASS_FIELDS)
+            raise SceneError(f"{features.path}, {where}: no class, expected one of {fields}")
         return annotations
     column = features.class_column(field)
     style = _style(features, column.name)
@@ -583,7 +559,7 @@ def class_annotations(features: Features, field: str | None = None) -> list[Anno
     skipped = [f"{empty:,} features without a value in {column.name!r}"] if empty else []
     skipped += [f"{shapeless:,} features without a geometry"] if shapeless else []
     if skipped:
-        _warn(f"{features.path}: skipped {' and '.join(skipped)}")
+        warn_user(f"{features.path}: skipped {' and '.join(skipped)}")
     return annotations
 
 
@@ -647,7 +623,7 @@ def _style(features: Features, field: str) -> dict[str, tuple[str, str]]:
             return {}
         root = parse_xml(beside, _DOCTYPE.sub("", text, count=1), "a style of QGIS")
     except SceneError as error:
-        _warn(f"{error}; default colors are used")
+        warn_user(f"{error}; default colors are used")
         return {}
     from polyad.scene.read.classes import style_categories  # brings xarray
 
@@ -676,41 +652,33 @@ def describe_features(path: Path, layer: str | None, budget: int) -> dict[str, A
         read = (read_features(path, budget, layer=name) for name in error.layers)
         return {"kind": f"vector ({kind})", "layers": {f.layer: len(f) for f in read}}
     names = [column.name for column in features.columns]
-    facts: dict[str, Any]
+    facts: dict[str, Any] = {"kind": f"vector ({kind})"}
     if kind == "CSV" and not features.system:
-        facts = {"kind": "table (CSV) without coordinates", "lines": len(features)}
-        return facts | {"fields": names}
+        lines = len(features)
+        return {"kind": "table (CSV) without coordinates", "lines": lines, "fields": names}
     if kind == "CSV":
         facts = {"kind": "points (CSV)", "points": len(features)}
         facts |= {"coordinates": _COORDINATES[features.system], "fields": names}
     else:
         described = [f"{c.name} ({c.kind}, {_values(c)})" for c in features.own_columns]
-        facts = {"kind": f"vector ({kind})"}
-        if features.layer:
-            facts["layer"] = features.layer
+        facts |= {"layer": features.layer} if features.layer else {}
         facts |= {"features": len(features), "geometry": features.geometries}
         facts |= {"fields": names if kind == "GeoJSON" else described}
         facts |= {"crs": None if features.crs is None else features.crs.to_string()}
     if _has_class_fields(features) and features.columns:
-        found = Counter(a for a in _recorded(features, CLASS_FIELDS) if a is not None)
-        counts = _counts_by_class(found)
-        plain = len(counts) <= MOST_CLASSES and len(counts) < sum(counts.values())
-        return facts | ({"classes": counts} if plain else {})
+        found = [a for a in _recorded(features, CLASS_FIELDS) if a is not None]
+        times = Counter((a.label, a.name or a.label) for a in found)
+        shared = Counter(name for _, name in times)  # by several ids
+        counts = {
+            name if shared[name] == 1 else f"{label} {name}": count
+            for (label, name), count in times.items()
+        }
+        return facts | (
+            {"classes": counts} if len(counts) <= min(MOST_CLASSES, len(found) - 1) else {}
+        )
     with suppress(SceneError):  # several fields could be meant
         column = features.class_column()
         labels = column.of_features([*map(label_of, column.values)])
-        counts = Counter(label for label in labels if label is not None)
-        facts |= {"class_field": column.name, "classes": dict(counts)}
+        classes = dict(Counter(label for label in labels if label is not None))
+        facts |= {"class_field": column.name, "classes": classes}
     return facts
-
-
-def _counts_by_class(found: Mapping[Annotation, int]) -> dict[str, int]:
-    """Return how many features each class has, by its name; by id and name where two share one."""
-    counts: Counter[tuple[str, str]] = Counter()
-    for annotation, count in found.items():
-        counts[annotation.label, annotation.name or annotation.label] += count
-    shared = Counter(name for _, name in counts)
-    return {
-        name if shared[name] == 1 else f"{label} {name}": count
-        for (label, name), count in counts.items()
-    }

@@ -11,7 +11,7 @@ import math
 import os
 import struct
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,7 @@ from polyad.scene.raster.grid import check_covers
 from polyad.scene.raster.sources import AXES, representable
 from polyad.scene.read.formats import cf, hdf
 from polyad.scene.read.formats.envi import find_envi, read_header
-from polyad.scene.read.formats.hdf import Hdf5File, attributes, check_chunk, open_listed
+from polyad.scene.read.formats.hdf import attributes, check_chunk, open_listed
 from polyad.scene.read.formats.kinds import companions, open_source
 from polyad.scene.read.formats.matlab import list_variables, read_variable
 from polyad.scene.read.formats.opening import open_raster
@@ -121,7 +121,7 @@ def read_label_raster(
     from polyad.scene.read import classes  # brings xarray, which reading does not need
 
     suffix, arguments = path.suffix.lower(), (path, key, shape, budget)
-    if suffix == ".npy" or (suffix not in _READERS and not path.is_dir()):
+    if suffix == ".npy" or (suffix not in _READERS.keys() | _KEYED and not path.is_dir()):
         stored = read_stored(*arguments)  # a text and raw numbers
     else:
         limits = sandbox.Limits(budget, _SECONDS)
@@ -133,7 +133,7 @@ def read_label_raster(
     if suffix in (".tif", ".tiff", ".png"):
         side_names, side_colors = classes.from_pam(path)
         names, colors = side_names | names, palette | side_colors | colors
-    elif suffix not in _READERS and not path.is_dir():
+    elif suffix not in _READERS.keys() | _KEYED and not path.is_dir():
         header = find_envi(path)
         names, colors = classes.from_envi(read_header(header[0])) if header else ({}, {})
     values = (convert or as_ids)(path, stored.values, stored.nodata)
@@ -145,28 +145,41 @@ def read_stored(path: Path, key: str | None, shape: Shape | None, budget: int) -
     suffix = path.suffix.lower()
     if path.is_dir():
         return _read_zarr(path, key, shape, budget)
+    if suffix in _KEYED:
+        return _KEYED[suffix](path, key, shape, budget)
+    if key is not None:
+        raise SceneError(f"{path}: this kind of file has one raster and no key, got ':{key}'")
     if suffix in _READERS:
-        return _READERS[suffix](path, key, shape, budget)
+        return _READERS[suffix](path, shape, budget)
     if find_envi(path) is not None:
-        _refuse_key(path, key)
         return _read_one_band(path, None, shape, budget)
     raise SceneError(
-        f"{path}: labels of kind '{suffix or 'no suffix'}' are not read; expected GeoTIFF, ENVI, "
-        f"PNG, .mat, .npy, NetCDF, HDF5, CSV or GeoJSON"
+        f"{path}: unsupported format of labels {suffix!r}, expected GeoTIFF, ENVI, PNG, .mat, "
+        ".npy, NetCDF, HDF5, CSV or GeoJSON"
     )
 
 
-def _refuse_key(path: Path, key: str | None) -> None:
-    if key is not None:
-        raise SceneError(f"{path}: this kind of file has one raster and no key, got ':{key}'")
+def _strips(values: NDArray[Any]) -> Iterator[slice]:
+    """Yield parts of the rows: the values themselves may fill the budget."""
+    step = max(1, _STRIP_PIXELS // max(1, values.shape[1]))
+    return (slice(top, top + step) for top in range(0, len(values), step))
 
 
 def as_ids(path: Path, values: NDArray[Any], nodata: float | None = None) -> NDArray[np.uint16]:
     """Return ``values`` (height, width) as uint16 class ids; ``nodata`` and NaN become 0."""
     ids = np.empty(values.shape, np.uint16)
-    step = max(1, _STRIP_PIXELS // max(1, values.shape[1]))
-    for top in range(0, len(values), step):  # the values themselves may fill the budget
-        ids[top : top + step] = _strip_ids(path, values[top : top + step], nodata, top)
+    for rows in _strips(values):
+        strip = values[rows]
+        empty = _empty(strip, nodata)
+        bad = ~empty & _no_id(strip)
+        if bad.any():
+            row, col = np.argwhere(bad)[0]
+            raise SceneError(
+                f"{path}: class ids must be whole numbers from 0 (unlabeled) to 65535, got "
+                f"{strip[row, col]} at row {rows.start + row}, col {col}; is this the image, or a "
+                "map of a regression target?"
+            )
+        ids[rows] = np.where(empty, 0, strip)
     return ids
 
 
@@ -177,15 +190,12 @@ def as_mask(path: Path, values: NDArray[Any], nodata: float | None = None) -> ND
     """
     inside = np.empty(values.shape, np.uint16)
     low, high, odd = np.inf, -np.inf, False
-    step = max(1, _STRIP_PIXELS // max(1, values.shape[1]))
-    for top in range(0, len(values), step):
-        strip = values[top : top + step]
-        marked = ~_empty(strip, nodata) & (strip != 0)
-        inside[top : top + step] = marked
+    for rows in _strips(values):
+        inside[rows] = marked = ~_empty(values[rows], nodata) & (values[rows] != 0)
         if marked.any():
-            there = strip[marked]
-            low, high = min(low, float(there.min())), max(high, float(there.max()))
-            odd = odd or bool(_no_id(there).any())
+            numbers = values[rows][marked]
+            low, high = min(low, float(numbers.min())), max(high, float(numbers.max()))
+            odd = odd or bool(_no_id(numbers).any())
     if odd and low != high:
         raise SceneError(
             f"{path}: a mask is 0 outside and another value inside, got values from {low:g} to "
@@ -210,45 +220,26 @@ def _no_id(values: NDArray[Any]) -> NDArray[np.bool_]:
     return bad
 
 
-def _strip_ids(
-    path: Path, values: NDArray[Any], nodata: float | None, top: int
-) -> NDArray[np.uint16]:
-    empty = _empty(values, nodata)
-    bad = ~empty & _no_id(values)
-    if bad.any():
-        row, col = np.argwhere(bad)[0]
-        raise SceneError(
-            f"{path}: class ids must be whole numbers from 0 (unlabeled) to 65535, got "
-            f"{values[row, col]} at row {top + row}, col {col}; is this the image, or a map of "
-            "values, not of classes?"
-        )
-    return np.where(empty, 0, values).astype(np.uint16)
-
-
 def _admit(
     path: Path, got: tuple[int, ...], dtype: np.dtype, shape: Shape | None, budget: int
 ) -> None:
     """Refuse, before a pixel is read, what is no label raster, does not fit or is too large."""
     if len(got) != 2 or dtype.kind not in "biuf":
-        raise SceneError(
-            f"{path}: labels are a 2-D raster of class ids, got shape {tuple(got)} of {dtype}; "
-            f"choose another array"
-        )
+        shape_and_type = f"shape {tuple(got)} of {dtype}; choose another array"
+        raise SceneError(f"{path}: labels are a 2-D raster of class ids, got {shape_and_type}")
     if shape is not None:
         check_covers(f"{path}: labels", shape, got)
     held = guards.declared_bytes(got, dtype) + got[0] * got[1] * _ID_BYTES
     guards.check_budget(path, held, budget, "a label raster")
 
 
-def _read_tiff(path: Path, key: str | None, shape: Shape | None, budget: int) -> StoredRaster:
-    _refuse_key(path, key)
+def _read_tiff(path: Path, shape: Shape | None, budget: int) -> StoredRaster:
     with open_raster(path, "GTiff") as dataset:
         check_blocks(path, dataset, budget)
         return _single_band(path, dataset, shape, budget, dataset.tags())
 
 
-def _read_png(path: Path, key: str | None, shape: Shape | None, budget: int) -> StoredRaster:
-    _refuse_key(path, key)
+def _read_png(path: Path, shape: Shape | None, budget: int) -> StoredRaster:
     _check_png(path)
     with open_raster(path, "PNG") as dataset:
         return _single_band(path, dataset, shape, budget, {})
@@ -272,18 +263,14 @@ def _single_band(
 ) -> StoredRaster:
     """Read the only band of an open raster."""
     if dataset.count != 1:
-        raise SceneError(
-            f"{path}: labels are one band of class ids (gray or palette), got {dataset.count} "
-            f"bands; if they are colors, save the ids instead"
-        )
+        got = f"got {dataset.count} bands; if they are colors, save the ids instead"
+        raise SceneError(f"{path}: labels are one band of class ids (gray or palette), {got}")
     _admit(path, dataset.shape, np.dtype(dataset.dtypes[0]), shape, budget)
     try:
         values = dataset.read(1)
     except RasterioError as error:
-        raise SceneError(
-            f"{path}: its pixels cannot be read ({reason(error)}); the file is truncated or "
-            "damaged, copy it again"
-        ) from error
+        why = f"its pixels cannot be read ({reason(error)}), it is truncated or damaged"
+        raise SceneError(f"{path}: {why}; copy it again") from error
     try:
         palette = dataset.colormap(1)
     except ValueError:  # rasterio's way to say that there is none
@@ -299,10 +286,8 @@ def _read_one_band(path: Path, key: str | None, shape: Shape | None, budget: int
     good = about.get("good")
     bands = np.flatnonzero(good) if good is not None and good.any() else np.arange(count)
     if len(bands) != 1:
-        raise SceneError(
-            f"{path}: labels are one band of class ids, got {len(bands)} bands; is this the image, "
-            "not its labels?"
-        )
+        got = f"got {len(bands)} bands; is this the image, not its labels?"
+        raise SceneError(f"{path}: labels are one band of class ids, {got}")
     _admit(path, (height, width), source.dtype, shape, budget)
     values = source.read(slice(0, height), slice(0, width), bands)[..., 0]
     nodata = representable(about.get("nodata"), source.dtype)
@@ -310,8 +295,7 @@ def _read_one_band(path: Path, key: str | None, shape: Shape | None, budget: int
     return StoredRaster(values, nodata, crs=crs, transform=transform)
 
 
-def _read_npy(path: Path, key: str | None, shape: Shape | None, budget: int) -> StoredRaster:
-    _refuse_key(path, key)
+def _read_npy(path: Path, shape: Shape | None, budget: int) -> StoredRaster:
     offset, got, dtype, fortran = read_npy_header(path)
     _admit(path, got, dtype, shape, budget)
     values = np.fromfile(path, dtype, math.prod(got), offset=offset)
@@ -334,29 +318,27 @@ def _read_hdf(
     """Read a 2-D array; MATLAB's lie with ``columns_first``, as (column, row)."""
     with open_listed(path, budget) as opened:
         way = -1 if columns_first else 1
-        key = key or _flagged(opened)
+        key = key or _flagged({name: opened.file[name] for name in opened.arrays})
         name = _choose(path, key, {n: s[::way] for n, s in opened.arrays.items()}, shape)
         array = hdf.find(opened, name)
         node, look = hdf.node_of(opened, array)
-        way = -1 if columns_first or _lies_x_first(node.dims) else 1
+        way = -1 if columns_first else _way(node.dims)
         _admit(path, array.shape[::way], array.dtype, shape, budget)
         check_chunk(path, array, budget)
         fill = cf.number(node.attrs, "_FillValue")
         place = {} if columns_first else cf.georeference(node, (0, 1)[::way], look)
-        told = attributes(array, _CLASS_ATTRIBUTES)
-        attrs = {k: v.tolist() if isinstance(v, np.ndarray) else v for k, v in told.items()}
+        attrs = {
+            name: value.tolist() if isinstance(value, np.ndarray) else value
+            for name, value in attributes(array, _CLASS_ATTRIBUTES).items()
+        }
         values = hdf.read_box(array, tuple(slice(0, n) for n in node.shape))
     return StoredRaster(values.T if way < 0 else values, fill, attrs, **place)
 
 
-def _flagged(opened: Hdf5File) -> str | None:
+def _flagged(arrays: Mapping[str, Any]) -> str | None:
     """Return the only 2-D array that names its classes: beside it may lie positions of a swath."""
-    flat = [name for name, shape in opened.arrays.items() if len(shape) == 2]
-    named = [
-        name
-        for name in flat
-        if any(flag in opened.file[name].attrs for flag in ("flag_values", "class_values"))
-    ]
+    flags = {"flag_values", "class_values"}
+    named = [n for n, array in arrays.items() if len(array.shape) == 2 and flags & {*array.attrs}]
     return named[0] if len(named) == 1 else None
 
 
@@ -368,11 +350,9 @@ def _read_zarr(path: Path, key: str | None, shape: Shape | None, budget: int) ->
     flat = {n: a for n, a in store.arrays.items() if len(a.shape) == 2 and is_numeric(a)}
     if not flat or (key is not None and key.strip("/") not in flat):
         return _read_one_band(path, key, shape, budget)
-    named = [n for n, a in flat.items() if {"flag_values", "class_values"} & set(a.attrs)]
-    key = named[0] if key is None and len(named) == 1 else key
-    name = _choose(path, key, {n: a.shape for n, a in flat.items()}, shape)
+    name = _choose(path, key or _flagged(flat), {n: a.shape for n, a in flat.items()}, shape)
     node = store.admit(name, budget, inflation=False)
-    way = -1 if _lies_x_first(node.dims) else 1
+    way = _way(node.dims)
     _admit(path, node.shape[::way], node.dtype, shape, budget)
     place = cf.georeference(node, (0, 1)[::way], store.neighbors(name, budget))
     values = read_whole(flat[name])
@@ -380,46 +360,35 @@ def _read_zarr(path: Path, key: str | None, shape: Shape | None, budget: int) ->
     return StoredRaster(values.T if way < 0 else values, fill, dict(node.attrs), **place)
 
 
-def _lies_x_first(dims: tuple[str, ...]) -> bool:
+def _way(dims: tuple[str, ...]) -> int:
+    """Return -1 for an array that lies as (x, y), which is to be turned; else 1."""
     names = [d.lower() for d in dims]
-    return len(names) == 2 and names[0] in AXES["x"] and names[1] in AXES["y"]
+    return -1 if len(names) == 2 and names[0] in AXES["x"] and names[1] in AXES["y"] else 1
 
 
 def _choose(
     path: Path, key: str | None, arrays: Mapping[str, tuple[int, ...]], shape: Shape | None
 ) -> str:
     """Return the name of the requested array, or of the only one that can be a label raster."""
+    listed = guards.listing(f"{name} {size}" for name, size in arrays.items()) or "none"
     if key is not None:
         name = key.strip("/")
         if name not in arrays:
-            raise SceneError(
-                f"{path}: no numeric array '{key}'; it holds {_listing(arrays) or 'none'}"
-            )
+            raise SceneError(f"{path}: no numeric array '{key}'; it holds {listed}")
         return name
     flat = {n: s for n, s in arrays.items() if len(s) == 2 and min(s) > 1}
     fitting = {n: s for n, s in flat.items() if s == shape}
-    candidates = fitting if len(flat) > 1 and fitting else flat
-    if len(candidates) == 1:
-        return next(iter(candidates))
-    if not candidates:
-        raise SceneError(
-            f"{path}: expected one 2-D array of class ids, found none among {_listing(arrays)}"
-            if arrays
-            else f"{path}: expected one 2-D array of class ids, the file holds no numeric array"
-        )
-    first = next(iter(candidates))
-    raise SceneError(
-        f"{path}: expected one 2-D array of class ids, found {len(candidates)}: "
-        f"{_listing(candidates)}; name one of them, as in '{path.name}:{first}'"
-    )
+    candidates = [*(fitting if len(flat) > 1 and fitting else flat)]
+    if len(candidates) != 1:
+        found = guards.listing(f"{n} {flat[n]}" for n in candidates)
+        hint = f"none among its numeric arrays: {listed}"
+        if candidates:
+            hint = f"{len(candidates)}: {found}; name one, as in '{path.name}:{candidates[0]}'"
+        raise SceneError(f"{path}: expected one 2-D array of class ids, found {hint}")
+    return candidates[0]
 
 
-def _listing(arrays: Mapping[str, tuple[int, ...]]) -> str:
-    return guards.listing(f"{name} {shape}" for name, shape in arrays.items())
-
-
-_READERS: dict[str, Callable[[Path, str | None, Shape | None, int], StoredRaster]] = {
-    ".mat": _read_mat, ".nc": _read_hdf, ".nc4": _read_hdf, ".h5": _read_hdf, ".hdf5": _read_hdf,
-    ".he5": _read_hdf, ".hdf": _read_hdf, ".tif": _read_tiff, ".tiff": _read_tiff,
-    ".png": _read_png, ".npy": _read_npy,
-}  # fmt: skip
+_KEYED = {".mat": _read_mat} | dict.fromkeys(
+    (".nc", ".nc4", ".h5", ".hdf5", ".he5", ".hdf"), _read_hdf
+)
+_READERS = {".tif": _read_tiff, ".tiff": _read_tiff, ".png": _read_png, ".npy": _read_npy}

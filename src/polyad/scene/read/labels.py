@@ -9,21 +9,20 @@ says what is.
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
-from polyad.errors import PolyadWarning, SceneError, SceneMismatch, told_as
+from polyad.errors import SceneError, SceneMismatch, told_as, warn_user
 from polyad.scene.files.benchmark_scenes import KNOWN_SCENES
 from polyad.scene.files.paths import locate
 from polyad.scene.raster.classes import UNLABELED, with_classes
 from polyad.scene.raster.despiking import valid_pixels
-from polyad.scene.raster.grid import Grid, check_covers, check_same_place, describe_extents
+from polyad.scene.raster.grid import Grid, check_covers, check_same_place
 from polyad.scene.raster.guards import listing, memory_budget
 from polyad.scene.raster.labels import GROUP, NO_GROUP, NUMBERED_BY_NAME, Labels, check_groups
 from polyad.scene.raster.scene import Scene, describe
@@ -39,13 +38,7 @@ from polyad.scene.read.features import (
     read_features,
 )
 from polyad.scene.read.label_rasters import LabelRaster, read_label_raster
-from polyad.scene.read.rasterize import (
-    Points,
-    check_work,
-    corners_of,
-    covered,
-    points_inside,
-)
+from polyad.scene.read.rasterize import Points, all_outside, check_work, covered, points_inside
 from polyad.scene.read.scenes import open_known_labels
 
 PIXELS = 2**16  # read at a time
@@ -121,55 +114,51 @@ def open_labels(
     ((145, 145), 'Oats')
     """
     budget = memory_budget(max_bytes)
-    grid = None if scene is None else Scene.of(scene).grid
+    known = None if scene is None else Scene.of(scene)
     options = _Options(layer, field, all_touched, groups)
     sources = [source] if isinstance(source, str | os.PathLike) else list(source)
     if not sources:
         raise SceneError("expected at least one file of labels, got none; name one")
-    if groups is not None and not all(map(is_vector, sources)):
-        raster = next(each for each in sources if not is_vector(each))
-        raise SceneError(
-            f"{os.fspath(raster)}: a raster has no field {groups[:80]!r} to group labels by; leave "
-            "out --groups (in Python, number the groups and pass them to with_groups)"
-        )
-    if options != _Options() and not any(map(is_vector, sources)):
-        raise SceneError(
-            f"{os.fspath(sources[0])}: a raster has no layers, fields or shapes; leave out --layer,"
-            " --field and --all-touched"
-        )
-    rasters = [_open(each, grid, options, budget) for each in sources]
     names = [os.fspath(each) for each in sources]
-    labels = rasters[0]
-    if len(rasters) > 1:
-        labels = join_groups(join_labels(rasters, names), rasters)
+    rasters = [name for name in names if not is_vector(name)]
+    if rasters and groups is not None:
+        raise SceneError(
+            f"{rasters[0]}: a raster has no field {groups[:80]!r} to group labels by; leave out "
+            "--groups (in Python, number the groups and pass them to with_groups)"
+        )
+    if options != _Options() and len(rasters) == len(names):
+        unused = "leave out --layer, --field and --all-touched"
+        raise SceneError(f"{names[0]}: a raster has no layers, fields or shapes; {unused}")
+    opened = [_open(name, known, options, budget) for name in names]
+    labels = opened[0]
+    if len(opened) > 1:
+        labels = _join_groups(join_labels(opened, names), opened)
     if groups is not None:
         check_groups(labels.coords[GROUP].values[labels.values > 0], f"--groups {groups[:80]}")
     return labels
 
 
-def _open(
-    source: str | os.PathLike[str], grid: Grid | None, options: _Options, budget: int
-) -> xr.DataArray:
+def _open(source: str, scene: Scene | None, options: _Options, budget: int) -> xr.DataArray:
     """Return the labels of one source."""
-    path, key = locate(os.fspath(source))
-    if str(path) in KNOWN_SCENES and not path.exists():
-        labels = open_known_labels(str(path))
-    else:
-        remedy = "the file is truncated or damaged, copy it again"
-        with told_as(SceneError, f"{path}: the labels cannot be read", remedy):
+    path, key = locate(source)
+    remedy = "the file is truncated or damaged, copy it again"
+    with told_as(SceneError, f"{path}: the labels cannot be read", remedy):
+        if str(path) in KNOWN_SCENES and not path.exists():
+            labels = open_known_labels(str(path))
+        else:
+            grid = None if scene is None else scene.grid
             labels = _read(path, key, grid, options, budget)
-    if grid is None:
+    if scene is None:
         return labels
-    check_place(grid, Labels(labels))
-    if "spatial_ref" not in labels.coords and grid.transform is not None:
-        labels = describe(labels, crs=grid.crs, transform=grid.transform)
+    check_labels(scene, Labels(labels))
+    if "spatial_ref" not in labels.coords and scene.grid.transform is not None:
+        labels = describe(labels, crs=scene.grid.crs, transform=scene.grid.transform)
     return labels
 
 
 def is_vector(source: str | os.PathLike[str]) -> bool:
     """Return whether labels are points, lines or polygons, by the ending or content of a file."""
-    path, _ = locate(os.fspath(source))
-    return feature_format(path) is not None
+    return feature_format(locate(os.fspath(source))[0]) is not None
 
 
 def check_labels(scene: xr.DataArray | Scene, labels: xr.DataArray | Labels) -> None:
@@ -187,24 +176,19 @@ def check_labels(scene: xr.DataArray | Scene, labels: xr.DataArray | Labels) -> 
     SceneError
         If no pixel is labeled.
     """
-    check_place(Scene.of(scene).grid, Labels.of(labels))
-
-
-def check_place(ours: Grid, labels: Labels) -> None:
-    """Raise an error unless there are labels, on the grid of their scene; see `check_labels`."""
-    values, theirs = labels.ids, labels.grid
-    if values.dtype.kind not in "iu" or values.min(initial=0) < 0 or values.max(initial=0) > 65535:
+    ours, labels = Scene.of(scene).grid, Labels.of(labels)
+    values = labels.ids
+    low, high = values.min(initial=0), values.max(initial=0)
+    if values.dtype.kind not in "iu" or low < 0 or high > LAST_CLASS:
         raise SceneError(
-            f"labels must hold whole numbers from 0 (unlabeled) to 65535, got {values.dtype} from "
-            f"{values.min(initial=0)} to {values.max(initial=0)}; put 0 where there is no label, "
-            "as in labels.fillna(0).astype('uint16')"
+            f"labels must hold whole numbers from 0 (unlabeled) to {LAST_CLASS}, got "
+            f"{values.dtype} from {low} to {high}; put 0 where there is no label, as in "
+            "labels.fillna(0).astype('uint16')"
         )
-    check_covers("labels", ours.shape, theirs.shape)
-    check_same_place(ours, theirs)
+    check_covers("labels", ours.shape, labels.grid.shape)
+    check_same_place(ours, labels.grid)
     if not (values != UNLABELED).any():
-        raise SceneError(
-            "no pixel is labeled: all labels are 0 (unlabeled); label some pixels of each class"
-        )
+        raise SceneError("all labels are 0 (unlabeled); label some pixels of each class")
 
 
 def drop_nodata(scene: xr.DataArray | Scene, labels: xr.DataArray | Labels) -> xr.DataArray:
@@ -254,10 +238,8 @@ def _read(
         shape = None if grid is None else grid.shape
         return _as_array(read_label_raster(path, key, shape, budget))
     if grid is None:
-        raise SceneError(
-            f"{path}: labels as points or polygons are drawn onto a scene's grid; pass the scene, "
-            f"as in open_labels(path, scene)"
-        )
+        message = "points and polygons need the scene's grid, as in open_labels(path, scene)"
+        raise SceneError(f"{path}: {message}")
     drawn = read_drawn(path, grid, budget, options)
     raster = LabelRaster(drawn.values, drawn.names, drawn.colors, grid.crs, grid.transform)
     labels = _as_array(raster)
@@ -335,7 +317,7 @@ def read_drawn(path: Path, grid: Grid, budget: int, options: _Options | None = N
     outside = count = 0
     for mark in marks:
         if isinstance(mark, Points):
-            over, lost = _draw_points(drawn, mark, given, annotations)
+            over, lost = _draw_points(drawn, mark, given)
             clashes += over
             outside, count = outside + lost, count + len(mark.xy)
             continue
@@ -351,31 +333,18 @@ def read_drawn(path: Path, grid: Grid, budget: int, options: _Options | None = N
         window[inside] = given[mark.feature]
         owners[box[0]][inside] = mark.feature + 1
     if count == outside:
-        raise SceneMismatch(
-            f"{path}: all {count:,} labels lie outside the scene: "
-            f"{describe_extents(corners_of(marks), grid)}; check the coordinates and their "
-            "reference system"
-        )
+        raise all_outside(path, f"{count:,} labels", marks, grid)
     if outside:
-        _warn(f"{path}: {outside:,} of {count:,} labels lie outside the scene and are left out")
+        warn_user(f"{path}: {outside:,} of {count:,} labels lie outside the scene and are left out")
     if clashes:
-        _warn(
+        warn_user(
             f"{path}: {len(clashes)} labels fall on pixels that another class has, the first in "
             f"{features.where(clashes[0])}; the later label wins"
         )
     return drawn
 
 
-def _warn(message: str) -> None:
-    warnings.warn(message, PolyadWarning, stacklevel=6)
-
-
-def _draw_points(
-    drawn: Drawn,
-    points: Points,
-    given: NDArray[np.uint16],
-    annotations: Sequence[Annotation | None],
-) -> tuple[list[int], int]:
+def _draw_points(drawn: Drawn, points: Points, given: NDArray[np.uint16]) -> tuple[list[int], int]:
     """Label the pixels of points.
 
     Returns the features whose pixel had another class already, and how many lie outside.
@@ -385,12 +354,10 @@ def _draw_points(
     if features.system == "pixel" and not inside.all():
         k = int(np.argmin(inside))
         x, y = np.floor(points.xy[k]).tolist()
-        annotation = annotations[points.features[k]]
-        name = "" if annotation is None else annotation.label
         raise SceneMismatch(
-            f"{features.path}, {features.where(int(points.features[k]))}: label {name[:40]!r} "
-            f"lies outside the scene of {values.shape[0]} rows and {values.shape[1]} columns, at "
-            f"row {y:.10g}, col {x:.10g}; remove it"
+            f"{features.path}, {features.where(int(points.features[k]))}: row {y:.10g}, col "
+            f"{x:.10g} lies outside the scene of {values.shape[0]} rows and {values.shape[1]} "
+            "columns; remove it"
         )
     index = points.features[inside]
     pixels = np.ravel_multi_index((row, col), values.shape)
@@ -453,20 +420,18 @@ def _with_field_groups(labels: xr.DataArray, drawn: Drawn, field: str) -> xr.Dat
     empty = [k for k, text in values.items() if text.casefold() in ("", "nan", "none", "null")]
     if empty:
         raise SceneError(
-            f"{features.path}: {len(empty):,} labels have no value in {field[:80]!r}, by which "
-            f"labels are grouped, the first in {features.where(empty[0])}; fill it in, or leave "
-            "them out"
+            f"{features.path}: {len(empty):,} labels have no value in the group field "
+            f"{field[:80]!r}, the first in {features.where(empty[0])}; fill it in or drop them"
         )
     names = sorted(set(values.values()))
     number_of = {name: k for k, name in enumerate(names, start=1)}
     lookup = np.zeros(len(features) + 1, np.int32)
     lookup[used + 1] = [number_of[text] for text in values.values()]
-    return _with(
-        labels, np.where(drawn.values > 0, lookup[drawn.owners], NO_GROUP), "groups", names
-    )
+    groups = np.where(drawn.values > 0, lookup[drawn.owners], NO_GROUP)
+    return _with(labels, groups, "groups", names)
 
 
-def join_groups(joined: xr.DataArray, rasters: Sequence[xr.DataArray]) -> xr.DataArray:
+def _join_groups(joined: xr.DataArray, rasters: Sequence[xr.DataArray]) -> xr.DataArray:
     """Return labels joined from several files with the groups of all; the later label wins.
 
     Groups of one name are one, whatever file they are of; shapes of different files differ.
@@ -474,16 +439,15 @@ def join_groups(joined: xr.DataArray, rasters: Sequence[xr.DataArray]) -> xr.Dat
     if not any(GROUP in raster.coords for raster in rasters):
         return joined
     names: dict[str, int] = {}
-    numbers: NDArray[Any] = np.zeros(joined.shape, np.int32)
+    numbers = np.zeros(joined.shape, np.int32)
     first, by = 0, "polygons"
     for raster in rasters:
-        new: NDArray[Any] = np.zeros(joined.shape, np.int32)
+        new = np.zeros(joined.shape, np.int32)
         if GROUP in raster.coords:
             group = raster.coords[GROUP]
-            about = {"by": by, NAMES: (), **group.attrs}
-            by, new = str(about["by"]), group.values
-            if len(about[NAMES]):
-                known = [names.setdefault(name, len(names) + 1) for name in about[NAMES]]
+            by, new = group.attrs.get("by", by), group.values
+            if group.attrs.get(NAMES):
+                known = [names.setdefault(name, len(names) + 1) for name in group.attrs[NAMES]]
                 new = np.array([NO_GROUP, *known])[new]
             else:
                 new = np.where(new > 0, new + first, NO_GROUP)
@@ -493,7 +457,7 @@ def join_groups(joined: xr.DataArray, rasters: Sequence[xr.DataArray]) -> xr.Dat
 
 
 def _with(
-    labels: xr.DataArray, numbers: NDArray[Any], by: str, names: Sequence[str]
+    labels: xr.DataArray, numbers: NDArray[np.integer], by: str, names: Sequence[str]
 ) -> xr.DataArray:
     attributes = {"by": by} | ({NAMES: list(names)} if names else {})
     return labels.assign_coords({GROUP: (("y", "x"), numbers.astype(np.int32), attributes)})

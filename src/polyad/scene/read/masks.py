@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import cast
 
 import numpy as np
 import xarray as xr
+from affine import Affine
 from numpy.typing import NDArray
 from rasterio.warp import Resampling, reproject
 
-from polyad.errors import PolyadWarning, SceneError, SceneMismatch, told_as
+from polyad.errors import SceneError, SceneMismatch, told_as, warn_user
 from polyad.scene.files.paths import locate
 from polyad.scene.raster import guards
 from polyad.scene.raster.grid import Grid, describe_extents, move
@@ -115,11 +115,7 @@ def _from_polygons(path: Path, layer: str | None, grid: Grid, budget: int) -> ND
     if not shapes:
         raise SceneError(f"{path}: a mask is made of polygons, got none; buffer points and lines")
     if others:
-        warnings.warn(
-            f"{path}: {others:,} points and lines are no part of a mask",
-            PolyadWarning,
-            stacklevel=5,
-        )
+        warn_user(f"{path}: {others:,} points and lines are no part of a mask")
     check_work(path, shapes, grid.shape)
     inside = np.zeros(grid.shape, bool)
     for shape in shapes:
@@ -148,17 +144,17 @@ def _from_raster(path: Path, raster: LabelRaster, grid: Grid) -> NDArray[np.bool
             f"{grid.shape[1]} columns, got {height} and {width}; resample it to the scene's grid"
         )
     inside = _moved(values, theirs, grid) if same_system else _warped(values, theirs, grid)
-    if not inside.any() and values.any():
-        raise SceneMismatch(
-            f"{path}: no pixel of the scene lies inside it: {_extents(theirs, grid)}"
-        )
+    if not inside.any() and values.any() and same_system:
+        cols, rows = np.array([0.0, width, 0.0, width]), np.array([0.0, 0.0, height, height])
+        corners = np.stack(move(~grid.transform, *move(theirs.transform, cols, rows)), axis=1)
+        where = describe_extents(corners, grid)
+        raise SceneMismatch(f"{path}: no pixel of the scene lies inside it: {where}")
     return inside
 
 
 def _moved(values: NDArray[np.bool_], theirs: Grid, grid: Grid) -> NDArray[np.bool_]:
     """Return the mask at the centers of the grid's pixels, both in one reference system."""
-    forth: Any = grid.transform
-    back: Any = ~theirs.transform  # type: ignore[operator]
+    forth, back = cast(Affine, grid.transform), ~cast(Affine, theirs.transform)
     inside = np.zeros(grid.shape, bool)
     across = np.arange(grid.shape[1], dtype=np.float64) + 0.5
     for row in range(grid.shape[0]):
@@ -172,24 +168,10 @@ def _moved(values: NDArray[np.bool_], theirs: Grid, grid: Grid) -> NDArray[np.bo
 def _warped(values: NDArray[np.bool_], theirs: Grid, grid: Grid) -> NDArray[np.bool_]:
     """Return the mask on a grid in another reference system, by the nearest pixel."""
     inside = np.zeros(grid.shape, np.uint8)
+    systems = {"src_crs": theirs.crs, "dst_crs": grid.crs, "resampling": Resampling.nearest}
     with gdal_alone():
         reproject(
-            values.astype(np.uint8),
-            inside,
-            src_transform=theirs.transform,
-            src_crs=theirs.crs,
-            dst_transform=grid.transform,
-            dst_crs=grid.crs,
-            resampling=Resampling.nearest,
-        )
+            values.astype(np.uint8), inside,
+            src_transform=theirs.transform, dst_transform=grid.transform, **systems,
+        )  # fmt: skip
     return inside != 0
-
-
-def _extents(theirs: Grid, grid: Grid) -> str:
-    """Return where both lie, if that can be said in one system."""
-    if theirs.transform is None or grid.transform is None or theirs.crs != grid.crs:
-        return "check where it lies"
-    height, width = theirs.shape
-    cols, rows = np.array([0.0, width, 0.0, width]), np.array([0.0, 0.0, height, height])
-    pixels = np.stack(move(~grid.transform, *move(theirs.transform, cols, rows)), axis=1)
-    return describe_extents(pixels, grid)

@@ -21,7 +21,7 @@ from rasterio.features import rasterize
 from rasterio.warp import transform as transform_points
 
 from polyad.errors import SceneError, SceneMismatch
-from polyad.scene.raster.grid import Grid, move
+from polyad.scene.raster.grid import Grid, describe_extents, move
 
 Array = NDArray[np.float64]
 Point = tuple[float, float]
@@ -73,6 +73,13 @@ Mark = Points | Shape
 def corners_of(marks: Sequence[Mark]) -> Array:
     """Return points and outer corners, shape (n, 2)."""
     return np.concatenate([m.xy if isinstance(m, Points) else m.rings[0] for m in marks])
+
+
+def all_outside(path: Path, what: str, marks: Sequence[Mark], grid: Grid) -> SceneMismatch:
+    """Return the error for labels or values none of which lies on the grid of the scene."""
+    where = describe_extents(corners_of(marks), grid) if marks else "no geometry"
+    remedy = "check the coordinates and their reference system"
+    return SceneMismatch(f"{path}: all {what} lie outside the scene: {where}; {remedy}")
 
 
 def parts_of_geojson(geometry: Any) -> Iterator[Part]:
@@ -172,10 +179,8 @@ def to_pixels(path: Path, points: Array, crs: CRS | None, grid: Grid) -> Array:
     inverse = ~(grid.transform or Affine.identity())  # without georeference, x and y are pixels
     if crs is not None and grid.transform is not None and crs != grid.crs:
         if grid.crs is None:
-            raise SceneMismatch(
-                f"{path}: labels are in {crs}, but the scene does not say its reference system; "
-                f"write it into the scene, or give labels as a CSV of row,col,class"
-            )
+            remedy = "write it into the scene, or give labels as a CSV of row,col,class"
+            raise SceneMismatch(f"{path}: is in {crs}, the scene has no reference system; {remedy}")
         points = _reproject(points, crs, grid.crs, [_MOST_FAILURES])
     with np.errstate(invalid="ignore", over="ignore"):  # infinite and NaN lie outside the scene
         return np.stack(move(inverse, points[:, 0], points[:, 1]), axis=1)
@@ -227,10 +232,8 @@ def check_work(path: Path, marks: Sequence[Mark], shape: tuple[int, int]) -> Non
         rows, cols = (0, 0) if box is None else (s.stop - s.start for s in box)
         work += corners + rows * (cols + corners)
         if work > MAX_WORK:
-            raise SceneError(
-                f"{path}, feature {mark.feature + 1}: its polygon and those before it take too "
-                "long to draw; expected them simpler and apart, or a raster"
-            )
+            why = "the polygons up to this one take too long to draw; simplify or rasterize them"
+            raise SceneError(f"{path}, feature {mark.feature + 1}: {why}")
 
 
 def _box(shape: Shape, size: tuple[int, ...]) -> tuple[slice, slice] | None:
@@ -258,16 +261,19 @@ def covered(
     if box is None:
         return None
     rows, cols = box
-    to_box = Affine.translation(cols.start, rows.start)
     frame = (cols.start - 1, cols.stop + 1), (rows.start - 1, rows.stop + 1)
-    geometry = _line_in(shape.rings[0], frame) if shape.is_line else _area_in(shape.rings, frame)
-    if geometry is None:
+    if shape.is_line:
+        kind, parts = "MultiLineString", _line_in(shape.rings[0], frame)
+    else:
+        rings = [_clipped(ring, frame) for ring in shape.rings]
+        kind, parts = "Polygon", [ring for ring in rings if ring] if rings[0] else []
+    if not parts:
         return None
     for touched in dict.fromkeys((all_touched, all_touched or whole_pixels)):
         drawn = rasterize(
-            [(geometry, 1)],
+            [({"type": kind, "coordinates": parts}, 1)],
             (rows.stop - rows.start, cols.stop - cols.start),
-            transform=to_box,
+            transform=Affine.translation(cols.start, rows.start),
             all_touched=touched,
             dtype=np.uint8,
         )
@@ -276,16 +282,8 @@ def covered(
     return None
 
 
-def _area_in(rings: Sequence[Array], frame: Frame) -> dict[str, Any] | None:
-    """Return the part of a polygon within a frame as GeoJSON; None if there is none."""
-    clipped = [_clipped(ring, frame) for ring in rings]
-    if not clipped[0]:
-        return None
-    return {"type": "Polygon", "coordinates": [ring for ring in clipped if ring]}
-
-
-def _line_in(line: Array, frame: Frame) -> dict[str, Any] | None:
-    """Return the parts of a line's segments within a frame as GeoJSON; None if there are none.
+def _line_in(line: Array, frame: Frame) -> list[list[Point]]:
+    """Return the parts of a line's segments within a frame.
 
     After Liang and Barsky: of each segment a + t (b - a), the t between the frame's sides.
     """
@@ -299,12 +297,11 @@ def _line_in(line: Array, frame: Frame) -> dict[str, Any] | None:
     within = (first >= low) & (first <= high)
     enter = np.where(still, np.where(within, -np.inf, np.inf), enter).max(axis=1).clip(min=0)
     leave = np.where(still, np.where(within, np.inf, -np.inf), leave).min(axis=1).clip(max=1)
-    kept = enter <= leave
-    starts = (first + enter[:, None] * step)[kept]
-    ends = (first + leave[:, None] * step)[kept]
-    if not kept.any():
-        return None
-    return {"type": "MultiLineString", "coordinates": np.stack([starts, ends], axis=1).tolist()}
+    visible = enter <= leave
+    starts = (first + enter[:, None] * step)[visible]
+    ends = (first + leave[:, None] * step)[visible]
+    segments: list[list[Point]] = np.stack([starts, ends], axis=1).tolist()
+    return segments
 
 
 def _clipped(ring: Array, frame: Frame) -> list[Point]:

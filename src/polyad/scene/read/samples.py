@@ -87,10 +87,9 @@ class Origin(NamedTuple):
     strata_id: str = ""
 
     def __str__(self) -> str:
-        said = drawn_from(self.map_name, self.map_id)
-        if not self.strata_id:
-            return said
-        return f"{said} strata={clean_name(Path(self.strata_name).name)}#{self.strata_id}"
+        text = drawn_from(self.map_name, self.map_id)
+        strata = f" strata={clean_name(Path(self.strata_name).name)}#{self.strata_id}"
+        return text + strata if self.strata_id else text
 
     @classmethod
     def of(cls, text: str) -> Origin | None:
@@ -131,9 +130,8 @@ def check_origin(
         if digest != given:
             raise SceneMismatch(
                 f"{path}: the sample was drawn from {name} ({digest}), got another "
-                f"{'map or strata' if strata else 'map'} ({given}); name the one that it was drawn "
-                "from, which the model that made it makes again, or draw a new sample (polyad area "
-                "estimates the areas of another map if --strata names the one drawn from)"
+                f"{'map or strata' if strata else 'map'} ({given}); name the original, or draw a "
+                "new sample (polyad area takes another map if --strata names the original)"
             )
 
 
@@ -179,23 +177,23 @@ def open_points(
         name = features.class_column(field).name
     values, strata = features.texts(name) or [], features.texts(STRATUM)
     origins = tuple(dict.fromkeys(features.texts(DRAWN_FROM) or ()))
-    kept = [k for k, value in enumerate(values) if value]
-    empty = len(values) - len(kept)
-    if empty and (not skip_empty or not kept):
+    filled = [k for k, value in enumerate(values) if value]
+    empty = len(values) - len(filled)
+    if empty and (not skip_empty or not filled):
         raise SceneError(
             f"{path}: {empty:,} of {len(values):,} points have no {field[:80]!r} yet, the first in "
-            f"{where[values.index('')]}; fill in what is there by name or id of a class, as with "
-            "polyad label --check" + (", or leave them out with --skip-empty" if kept else "")
+            f"{where[values.index('')]}; fill in the name or id of a class, as with polyad label "
+            "--check" + (", or leave them out with --skip-empty" if filled else "")
         )
-    seen = [(where[k], values[k]) for k in kept]
+    seen = [(where[k], values[k]) for k in filled]
     try:
         reference = _references(path, seen, known.classes, field)
     except SceneError:
         check_origin(str(path), origins, known.array)  # the reason, if it is another map
         raise
-    own = tuple(strata[k] for k in kept) if strata and any(strata) else None
+    stratum = tuple(strata[k] for k in filled) if strata and any(strata) else None
     places = tuple(f"{path}, {place}" for place, _ in seen)
-    return SamplePoints(pixels[kept], reference, own, places, empty, origins)
+    return SamplePoints(pixels[filled], reference, stratum, places, empty, origins)
 
 
 def open_strata(
@@ -226,10 +224,8 @@ def _read_points(
         if not path.exists():
             raise no_file(path)
         if feature_format(path) is None:
-            raise SceneError(
-                f"{path}: expected the points of a sample as CSV, GeoJSON, GeoPackage, Shapefile, "
-                "FlatGeobuf or KML, got another kind of file"
-            )
+            kinds = "CSV, GeoJSON, GeoPackage, Shapefile, FlatGeobuf or KML"
+            raise SceneError(f"{path}: expected points as {kinds}, got another kind of file")
         named = MOST_POINTS if fields is None else MOST_CLASSES
         features = read_features(path, budget, layer=layer, fields=fields, named=named)
         if fields is not None:
@@ -244,37 +240,24 @@ def _read_points(
     if fields is None:
         guards.check_count(path, len(features), MOST_POINTS, "points of a sample")
     where = [features.where(k) for k in range(len(features))]
-    pixels = pixels_of(path, where, xy, grid)
-    check_apart_pixels(path, where, pixels)
-    return features, where, pixels
-
-
-def pixels_of(
-    path: Path, where: Sequence[str], xy: NDArray[np.float64], grid: Grid
-) -> NDArray[np.intp]:
-    """Return rows and columns of points in pixels; refuse those off the grid."""
     inside, row, col = points_inside(xy, grid.shape)
-    off = int(np.count_nonzero(~inside))
-    if off:
+    if not inside.all():
         extents = describe_extents(xy[~inside], grid).replace("the scene", "the map")
         raise SceneMismatch(
-            f"{path}: {off:,} of {len(inside):,} points lie off the map, the first in "
-            f"{where[int(np.argmin(inside))]}: {extents}; remove them, or check the "
+            f"{path}: {np.count_nonzero(~inside):,} of {len(inside):,} points lie off the map, the "
+            f"first in {where[int(np.argmin(inside))]}: {extents}; remove them, or check the "
             "coordinates and their reference system"
         )
-    return np.stack([row, col], axis=1)
-
-
-def check_apart_pixels(path: Path, where: Sequence[str], pixels: NDArray[np.intp]) -> None:
-    """Refuse two points in one pixel."""
-    first: dict[tuple[int, ...], str] = {}
-    for place, pixel in zip(where, map(tuple, pixels.tolist()), strict=True):
-        if pixel in first:
-            raise SceneError(
-                f"{path}: {first[pixel]} and {place} lie in one pixel, row {pixel[0]}, col "
-                f"{pixel[1]}; a sample has each pixel once, remove one of the two"
-            )
-        first[pixel] = place
+    flat = np.ravel_multi_index((row, col), grid.shape)
+    _, first, index = np.unique(flat, return_index=True, return_inverse=True)
+    again = np.flatnonzero(first[index] != np.arange(len(flat)))
+    if len(again):
+        k = int(again[0])
+        raise SceneError(
+            f"{path}: {where[first[index[k]]]} and {where[k]} lie in one pixel, row {row[k]}, col "
+            f"{col[k]}; a sample has each pixel once, remove one of the two"
+        )
+    return features, where, np.stack([row, col], axis=1)
 
 
 def _references(
@@ -285,14 +268,12 @@ def _references(
         if value not in ids:
             found = find_classes(classes, value)
             if len(found) != 1:
-                said = "names several classes" if found else "is no class"
+                fault = "names several classes" if found else "is no class"
                 more = {v for _, v in seen if not find_classes(classes, v)} - {value}
-                listed = ", ".join(repr(v[:80]) for v in sorted(more)[:5])
-                also = f" (nor are {len(more)} more: {listed})" if more and not found else ""
+                also = f" (nor are {guards.listing(map(repr, sorted(more)))})" if more else ""
                 raise SceneError(
-                    f"{path}, {place}: {field[:80]} {value[:80]!r} {said} of the map{also}; "
-                    f"{known_classes(classes)}; give such points the class that they count to, or "
-                    "train a map that has theirs"
+                    f"{path}, {place}: {field[:80]} {value[:80]!r} {fault} of the map{also}; "
+                    f"{known_classes(classes)}; correct it, or train a map that has its class"
                 )
             ids[value] = found[0].value
     return np.array([ids[value] for _, value in seen], np.int64)
@@ -308,10 +289,9 @@ def check_classed(points: SamplePoints, ids: NDArray[np.int64], what: str) -> No
     """Raise `SceneMismatch` if points lie where the map has no class, or no stratum."""
     bare = np.flatnonzero(ids == UNLABELED)
     if len(bare):
-        raise SceneMismatch(
-            f"{len(bare):,} of {len(ids):,} points lie where {what}, the first in "
-            f"{points.place(int(bare[0]))}; remove them"
-        )
+        first = points.place(int(bare[0]))
+        count = f"{len(bare):,} of {len(ids):,}"
+        raise SceneMismatch(f"{count} points lie where {what}, the first in {first}; remove them")
 
 
 # The points of a sample with all their fields, to be filled in and written again.
@@ -342,8 +322,8 @@ class SampleFile:
 
     def named(self, field: str) -> str:
         """Return the name of a field as the file spells it, whatever its case."""
-        alike = [name for name in self.fields if name.casefold() == field.casefold()]
-        return field if field in alike or not alike else alike[0]
+        alike = [name for name in self.fields if name.casefold() == field.casefold()] or [field]
+        return field if field in alike else alike[0]
 
     def texts(self, field: str) -> list[str]:
         """Return the values of a field as text, "" where there is none, or no such field."""
@@ -402,6 +382,5 @@ def _check_coordinates(features: Features, grid: Grid, xy: NDArray[np.float64]) 
     if apart.any():
         raise SceneMismatch(
             f"{features.path}, {features.where(int(np.argmax(apart)))}: row and col are not where "
-            "x and y are on the scene, so the sample was drawn from a map on another grid; take "
-            "the columns row and col out of the file"
+            "x and y are: the sample is of a map on another grid; delete the columns row and col"
         )

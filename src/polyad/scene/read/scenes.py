@@ -24,7 +24,7 @@ from polyad.atomic import replacing
 from polyad.errors import InputError, SceneError, reason
 from polyad.safe_open import open_regular
 from polyad.scene.files.benchmark_scenes import KnownScene, RemoteFile, data_folder, known_scene
-from polyad.scene.files.paths import check_scene, is_address, locate
+from polyad.scene.files.paths import check_scene, is_address, locate, make_folder
 from polyad.scene.raster import guards
 from polyad.scene.raster.classes import ClassInfo, palette, with_classes
 from polyad.scene.raster.guards import memory_budget
@@ -152,33 +152,24 @@ def _download(name: str, file: RemoteFile, progress: bool) -> Path:
     except (OSError, ValueError) as error:  # requests' errors are OSErrors; a bad sum, ValueError
         raise SceneError(
             f"cannot download {file.name} of {name} ({reason(error)}); fetch it by hand from "
-            f"{file.address} ({file.bytes} bytes) and run `polyad fetch {name} --from {file.name}`,"
-            f" which checks it and puts it into {folder}"
+            f"{file.address} ({file.bytes} bytes) and run `polyad fetch {name} --from {file.name}`"
         ) from error
 
 
 def _take(name: str, row: KnownScene, path: Path) -> Path:
     """Copy one hand-fetched file into the data folder after checking its sum."""
-    try:
-        with open_regular(path) as stream:
-            digest = hashlib.file_digest(stream, "sha256").hexdigest()
-    except OSError as error:
-        raise SceneError(f"cannot read {path}: {error.strerror or error}") from error
-    wanted = {file.sha256: file for file in row.files}
-    if digest not in wanted:
+    guards.existing_file(path)
+    with open_regular(path) as stream:
+        digest = hashlib.file_digest(stream, "sha256").hexdigest()
+    known = {file.sha256: file for file in row.files}
+    if digest not in known:
         listed = " or ".join(f"{f.name} ({f.bytes} bytes, SHA-256 {f.sha256})" for f in row.files)
         raise SceneError(
             f"{path} ({path.stat().st_size} bytes, SHA-256 {digest}) is no file of {name}, which "
             f"has {listed}; fetch it again, or open your own copy by its path instead of by name"
         )
-    target = data_folder() / wanted[digest].name
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise SceneError(
-            f"cannot make the folder {target.parent}: {error.strerror or error}; set POLYAD_DATA "
-            f"to a folder that can be written"
-        ) from error
+    target = data_folder() / known[digest].name
+    make_folder(target.parent)
     with replacing(target) as temporary:
         shutil.copyfile(path, temporary)
         with temporary.open("rb") as copied:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 import os
-import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -18,15 +17,15 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from polyad.errors import PolyadWarning, SceneError, SceneMismatch, told_as
+from polyad.errors import SceneError, SceneMismatch, told_as, warn_user
 from polyad.scene.files.paths import locate, no_file
 from polyad.scene.raster.classes import MOST_TARGETS, VALUE_DIMS, size_fault
 from polyad.scene.raster.despiking import valid_pixels
-from polyad.scene.raster.grid import Grid, check_covers, check_same_place, describe_extents, grid_of
+from polyad.scene.raster.grid import Grid, check_covers, check_same_place, grid_of
 from polyad.scene.raster.guards import check_budget, memory_budget
 from polyad.scene.raster.scene import Scene, describe
 from polyad.scene.read.features import Features, feature_format, read_features
-from polyad.scene.read.rasterize import Points, check_work, corners_of, covered, points_inside
+from polyad.scene.read.rasterize import Points, all_outside, check_work, covered, points_inside
 from polyad.scene.read.scenes import open_scene
 
 _NO_NUMBERS = "the file has no field of numbers, give it one"
@@ -87,7 +86,16 @@ def open_values(
         path, key = locate(os.fspath(each))
         remedy = "the file is truncated or damaged, copy it again"
         with told_as(SceneError, f"{path}: the values cannot be read", remedy):
-            rasters.append(_open(path, key, grid, budget, fields, layer, all_touched))
+            if not path.exists():
+                raise no_file(path)
+            if feature_format(path) is not None:
+                features = _read_features(path, budget, fields, layer)
+                rasters.append(_frame(_drawn(features, grid, fields, all_touched), grid, fields))
+            elif layer is None and not all_touched:
+                rasters.append(_read_raster(path, key, grid, budget, fields))
+            else:
+                unused = "leave out --layer and --all-touched"
+                raise SceneError(f"{path}: a raster has no layers or shapes; {unused}")
     values = rasters[0] if len(rasters) == 1 else _joined(rasters, sources)
     given = field_names(units, empty=True) or [""] * values.sizes["target"]
     if len(given) != values.sizes["target"]:
@@ -110,49 +118,30 @@ def field_names(field: str | Sequence[str] | None, empty: bool = False) -> list[
     return [name.strip() for each in given for name in each.split(",") if empty or name.strip()]
 
 
-def _open(
-    path: Path,
-    key: str | None,
-    grid: Grid,
-    budget: int,
-    fields: list[str],
-    layer: str | None,
-    all_touched: bool,
-) -> xr.DataArray:
-    if not path.exists():
-        raise no_file(path)
-    if feature_format(path) is None:
-        if layer is not None or all_touched:
-            raise SceneError(
-                f"{path}: a raster has no layers or shapes; leave out --layer and --all-touched"
-            )
-        return _read_raster(path, key, grid, budget, fields)
+def _read_features(path: Path, budget: int, fields: list[str], layer: str | None) -> Features:
+    """Read features with the fields that hold the values."""
     if not fields:
         listed = read_features(path, budget, layer=layer).number_fields()
-        raise SceneError(
-            f"{path}: expected the field that holds the values, got none; "
-            + (f"name it with --field (in Python, field): {listed}" if listed else _NO_NUMBERS)
-        )
+        hint = f"name it with --field (in Python, field): {listed}" if listed else _NO_NUMBERS
+        raise SceneError(f"{path}: expected the field that holds the values, got none; {hint}")
     names = [name.casefold() for name in fields]
-    twice = next((f for k, f in enumerate(fields) if names[k] in names[:k]), None)
-    if twice is not None or len(fields) > MOST_TARGETS:
-        got = f"{len(fields)}" if twice is None else f"{twice[:80]!r} more than once"
+    if len(set(names)) < len(names) or len(names) > MOST_TARGETS:
         raise SceneError(
-            f"{path}: expected at most {MOST_TARGETS} different fields (upper and lower case are "
-            f"the same), got {got}; name each once"
+            f"{path}: expected at most {MOST_TARGETS} different fields (case is ignored), got "
+            f"{', '.join(fields)[:200]}; name each once"
         )
     features = read_features(path, budget, layer=layer, fields=fields, numbers=fields)
-    table = np.stack([features.values(name) for name in fields], axis=1)
     if not len(features):
         raise SceneError(f"{path}: expected measured values, the file has none")
-    return _frame(_drawn(features, table, grid, fields, all_touched), grid, fields)
+    return features
 
 
 def _drawn(
-    features: Features, table: Numbers, grid: Grid, fields: list[str], all_touched: bool
+    features: Features, grid: Grid, fields: list[str], all_touched: bool
 ) -> NDArray[np.float32]:
     """Return the mean of what was measured in each pixel, shape (height, width, targets)."""
     path, named = features.path, ", ".join(fields)[:200]
+    table = np.stack([features.values(name) for name in fields], axis=1)
     if np.isinf(table).any():
         row, column = np.argwhere(np.isinf(table))[0].tolist()
         raise SceneError(
@@ -166,7 +155,7 @@ def _drawn(
         raise SceneError(f"{path}: no feature has a number in {named}")
     if count < len(known):
         skipped = f"{len(known) - count:,} of {len(known):,} features"
-        _warn(f"{path}: skipped {skipped} without a number in {named}")
+        warn_user(f"{path}: skipped {skipped} without a number in {named}")
     marks = features.marks(grid, known)
     check_work(path, marks, grid.shape)
     pixels, rows, lost = [np.empty(0, np.intp)], [np.empty(0, np.intp)], 0
@@ -187,13 +176,9 @@ def _drawn(
         rows.append(index)
     measured = np.concatenate(rows)
     if not len(measured):
-        where = describe_extents(corners_of(marks), grid) if marks else "no geometry"
-        raise SceneMismatch(
-            f"{path}: all {count:,} values lie outside the scene: {where}; check the coordinates "
-            "and their reference system"
-        )
+        raise all_outside(path, f"{count:,} values", marks, grid)
     if lost:
-        _warn(f"{path}: {lost:,} of {count:,} values lie outside the scene and are left out")
+        warn_user(f"{path}: {lost:,} of {count:,} values lie outside the scene and are left out")
     return _means(path, np.concatenate(pixels), table[measured], grid.shape)
 
 
@@ -211,7 +196,7 @@ def _means(
     apart = there & (np.abs(numbers - mean[index]) > 1e-9 * (1 + np.abs(numbers)))
     shared = len(np.unique(index[apart.any(axis=1)]))
     if shared:
-        _warn(f"{path}: {shared:,} pixels hold several values that differ; their mean is taken")
+        warn_user(f"{path}: {shared:,} pixels hold several values that differ; their mean is taken")
     out = np.full((*shape, numbers.shape[1]), np.nan, np.float32)
     out.reshape(-1, numbers.shape[1])[places] = mean
     return out
@@ -228,10 +213,8 @@ def _read_raster(
     count = raster.sizes["band"]
     names = fields or [f"value {k + 1}" if count > 1 else "value" for k in range(count)]
     if len(names) != count or count > MOST_TARGETS:
-        raise SceneMismatch(
-            f"{path}: has {count} bands, expected one for each of {len(names)} targets; name them "
-            "with --field, or select bands as with gdal_translate -b"
-        )
+        targets = f"expected one for each of {len(names)} targets, at most {MOST_TARGETS}"
+        raise SceneMismatch(f"{path}: has {count} bands, {targets}; name them with --field")
     stored = Scene.of(raster).read(slice(None), slice(None))
     known = valid_pixels(stored[..., None], raster.rio.nodata)
     values = np.where(known, stored, np.nan)
@@ -254,21 +237,18 @@ def _joined(rasters: Sequence[xr.DataArray], sources: Sequence[Any]) -> xr.DataA
     for raster in others:
         if raster["target"].values.tolist() != first["target"].values.tolist():
             raise SceneMismatch(
-                f"{sources[0]} and {sources[len(rasters) - 1]} hold different targets; name them "
-                "with --field"
+                f"{sources[0]} and others differ in targets; name them with --field"
             )
         new = np.isfinite(raster.values)
         clashes += int((new & np.isfinite(out) & (out != raster.values)).any(axis=2).sum())
         out = np.where(new, raster.values, out)
     if clashes:
-        _warn(f"{clashes:,} pixels have different values in several files; the later one is taken")
+        warn_user(
+            f"{clashes:,} pixels have different values in several files; the later one is taken"
+        )
     return first.copy(data=out)
 
 
 def _frame(values: NDArray[np.float32], grid: Grid, names: Sequence[str]) -> xr.DataArray:
     out = xr.DataArray(values, dims=VALUE_DIMS, coords={"target": list(names)}, name="value")
     return describe(out, crs=grid.crs, transform=grid.transform)
-
-
-def _warn(message: str) -> None:
-    warnings.warn(message, PolyadWarning, stacklevel=5)
