@@ -11,7 +11,7 @@ from scipy.io import savemat
 
 from attacks.vectors import ENDINGS, box, point, polygon, write
 from land import as_json, pixels, refused, run, truth
-from polyad.scene.read.formats import ogr
+from polyad.scene.read.formats import kinds
 
 LIBRARY = """ENVI
 samples = 177
@@ -93,7 +93,7 @@ def test_a_vector_file_shows_features_fields_and_classes(tmp_path, capsys, drive
     fields = {"land": ["tree", "water", "tree", None], "height": [1.5, 2.5, 3.5, 4.5]}
     write(path, shapes, fields, driver=driver, crs=crs, geometry_type="Point")
     facts = shown(capsys, path)
-    assert facts["kind"] == f"vector ({ogr.vector_kind(path)})"
+    assert facts["kind"] == f"vector ({kinds.vector_kind(path)})"
     assert (facts["features"], facts["geometry"]) == (4, {"point": 4})
     assert "land (text, 2 values)" in facts["fields"]
     assert (facts["crs"], facts["class_field"]) == (crs, "land")

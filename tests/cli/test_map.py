@@ -77,7 +77,7 @@ def test_a_map_named_like_model_and_scene_is_replaced_by_the_next_one(place, tmp
         assert run(*command, "--out", tmp_path / "bil.tif") == 0
 
 
-@pytest.mark.parametrize("moment", ["polyad.map_file", "polyad.cli.program.app"])
+@pytest.mark.parametrize("moment", ["polyad.map_file", "polyad.cli.program.make_app"])
 def test_ctrl_c_ends_a_command_with_a_sentence(place, tmp_path, monkeypatch, capsys, moment):
     def interrupt(*args, **kwargs):
         raise KeyboardInterrupt

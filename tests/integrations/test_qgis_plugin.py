@@ -20,7 +20,7 @@ import pytest
 import typer
 
 import polyad
-from polyad.cli.program import app
+from polyad.cli.program import make_app
 from polyad.scene.files.option_values import GOALS, PRESETS
 
 ROOT = Path(__file__).parents[2]
@@ -50,7 +50,7 @@ def test_examples_of_the_plugin_run(part):
 
 def understood(words):
     """Return what polyad's own command line makes of the words, without running it."""
-    command = typer.main.get_command(app).commands[words[0]]
+    command = typer.main.get_command(make_app()).commands[words[0]]
     return command.make_context(words[0], list(words[1:])).params
 
 

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import httpx
 import pytest
 
-from polyad.cli.program import app
+from polyad.cli.program import make_app
 from tests.waiting import PATIENCE
 
 ROOT = Path(__file__).parents[2]
@@ -125,7 +125,7 @@ def test_the_readme_and_the_guides_have_blocks_that_run():
 
 EXAMPLES = {
     command.name or command.callback.__name__: command.epilog.removeprefix("Example:").strip()
-    for command in app.registered_commands
+    for command in make_app().registered_commands
 }
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from typer.testing import CliRunner
 
-from polyad.cli.program import COMMANDS, app
+from polyad.cli.program import COMMANDS, command, make_app
 from tools.public_interface import packages
 
 PACKAGES = {
@@ -80,13 +80,13 @@ def package_page(package: str, names: list[str]) -> str:
     )
 
 
-def help_of(*command: str) -> str:
+def help_of(*words: str) -> str:
     """Return what ``polyad COMMAND --help`` prints."""
     ended = CliRunner(env={"COLUMNS": "96", "TERMINAL_WIDTH": "96"}).invoke(
-        app, [*command, "--help"], prog_name="polyad"
+        make_app(), [*words, "--help"], prog_name="polyad"
     )
     if ended.exit_code:
-        raise ValueError(f"polyad {' '.join(command)} --help ended with {ended.exit_code}")
+        raise ValueError(f"polyad {' '.join(words)} --help ended with {ended.exit_code}")
     return ended.output.strip()
 
 
@@ -116,13 +116,12 @@ def write_reference(folder: Path) -> None:
         "tests.\n\n| package | what is in it |\n|---|---|\n"
         f"{table}\n\n:::{{toctree}}\n:hidden:\n\n{listed}\n:::\n"
     )
-    for name, _, example in COMMANDS:
+    for name, (_, example) in COMMANDS.items():
         (program / f"{name}.md").write_text(command_page(name, example))
     table = "\n".join(
-        f"| [`polyad {name}`]({name}.md) | {first_sentence(function)} |"
-        for name, function, _ in COMMANDS
+        f"| [`polyad {name}`]({name}.md) | {first_sentence(command(name))} |" for name in COMMANDS
     )
-    listed = "\n".join(name for name, _, _ in COMMANDS)
+    listed = "\n".join(COMMANDS)
     (program / "index.md").write_text(
         "# Command line\n\nEach page is what `polyad COMMAND --help` prints.\n\n"
         f"| command | what it does |\n|---|---|\n{table}\n\n"

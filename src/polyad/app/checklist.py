@@ -98,8 +98,9 @@ class CheckWorkspace(ScenePage):
         field: str | None = None,
         layer: str | None = None,
         journal: str | PathLike[str] | None = None,
+        nodata: float | None = None,
     ) -> None:
-        super().__init__(scene)
+        super().__init__(scene, nodata=nodata)
         self.blind = blind
         self.grid, name = grid_of(self.scene), field or REFERENCE
         if name.strip().casefold() in {*PLACE_NAMES, NOTE}:

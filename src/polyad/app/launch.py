@@ -162,6 +162,8 @@ def serve(
         How labels and truth are read from vector files; see `polyad.open_labels`.
     mask, bbox
         Where the scene is learned from and mapped; see `polyad.scene.restrict_scene`.
+    nodata : float, optional
+        Value that stands for "no measurement", in place of the one that the file declares.
     browser : bool, default=True
         Open the page.
     """
@@ -221,7 +223,7 @@ def check(
         Layer of a file that has several.
     journal : path, optional
         Where every answer is kept; by default beside ``out``.
-    host, port, browser
+    nodata, host, port, browser
         See `serve`.
     """
     page = prepare_check(scene, sample, class_map, **options)

@@ -55,6 +55,8 @@ class ScenePage:
     scene : path, known name, or DataArray with dims (y, x, band)
     mask, bbox
         Where the scene is learned from and mapped; see `polyad.scene.restrict_scene`.
+    nodata : float, optional
+        Value that stands for "no measurement", in place of the one that the file declares.
     """
 
     page = "index.html"
@@ -64,9 +66,11 @@ class ScenePage:
         scene: RasterSource,
         mask: RasterSource | None = None,
         bbox: Sequence[float] | None = None,
+        nodata: float | None = None,
     ) -> None:
         self.source = str(scene) if isinstance(scene, str | PathLike) else None
-        opened = open_scene(scene) if isinstance(scene, str | PathLike) else scene
+        path = isinstance(scene, str | PathLike)
+        opened = open_scene(scene, nodata=nodata) if path else scene
         self.scene = usable_bands(restrict_scene(opened, mask=mask, bbox=bbox))
         if self.source is None:
             self.name = str(self.scene.attrs.get("title") or self.scene.name or "scene")
@@ -103,7 +107,7 @@ class LabelWorkspace(ScenePage):
     settings : TrainSettings, optional
     layer, field, all_touched
         How labels and truth are read from vector files; see `polyad.open_labels`.
-    mask, bbox
+    mask, bbox, nodata
         See `ScenePage`.
     threads : int, optional
         See `Trainer`.
@@ -122,9 +126,10 @@ class LabelWorkspace(ScenePage):
         all_touched: bool = False,
         mask: RasterSource | None = None,
         bbox: Sequence[float] | None = None,
+        nodata: float | None = None,
         threads: int | None = None,
     ) -> None:
-        super().__init__(scene, mask, bbox)
+        super().__init__(scene, mask, bbox, nodata)
 
         reading: Json = {"layer": layer, "field": field, "all_touched": all_touched}
 

@@ -51,6 +51,7 @@ def label(
     all_touched: opt.AllTouched = False,
     mask: opt.Mask = None,
     bbox: opt.BBox = None,
+    nodata: opt.NoData = None,
     port: Annotated[int, option(PAGE, "Port to listen on; 0 takes a free one.", "N")] = 0,
     host: Annotated[
         str, option(PAGE, "Address to listen on; 127.0.0.1 is this machine only.", "ADDRESS")
@@ -81,7 +82,7 @@ def label(
     except ModuleNotFoundError as error:
         fail(f"the labeling page needs {error.name}; install it with: pip install 'polyad[app]'")
     page: dict[str, Any] = {"host": host, "port": port, "journal": journal, "browser": browser}
-    page |= {"layer": layer, "field": field}
+    page |= {"layer": layer, "field": field, "nodata": nodata}
     if check is not None:
         names = [] if classes is None else classes.split(",")
         check_page(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -227,6 +227,36 @@ class Command(TyperCommand):
         """Write the example on one line, so that it can be copied."""
         formatter.write_paragraph()
         formatter.write(f"  {self.epilog}\n")
+
+
+def repeat_options(arguments: Sequence[str], names: Set[str]) -> list[str]:
+    """Give each further value of an option in ``names`` an option of its own.
+
+    Examples
+    --------
+    >>> repeat_options(["--model", "rank-1", "cnn", "--jobs", "2"], {"--model"})
+    ['--model', 'rank-1', '--model', 'cnn', '--jobs', '2']
+    """
+    out: list[str] = []
+    option, has_value = "", False
+    for argument in arguments:
+        if argument.startswith("-"):
+            option, equals, _ = argument.partition("=")
+            has_value = bool(equals)
+        else:
+            out += [option] * (has_value and option in names)
+            has_value = True
+        out.append(argument)
+    return out
+
+
+class Lists(Command):
+    """A command without arguments, whose options take one value or several."""
+
+    def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:  # type: ignore[override]
+        """Parse as Typer does, after giving each further value its option."""
+        names = {name for option in self.params for name in option.opts if option.multiple}
+        return super().parse_args(ctx, repeat_options(args, names))
 
 
 def _argument(parameter: Any) -> str:

@@ -12,8 +12,9 @@ import signal
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 from types import FrameType
 from typing import Annotated, Any, NoReturn
@@ -22,13 +23,8 @@ import typer
 
 import polyad
 from polyad.cli import options as opt
-from polyad.cli.label import area, label, sample
-from polyad.cli.map import demo, map_command
-from polyad.cli.options import DATA, WIDTH, Command, option
-from polyad.cli.reproduce import Lists, reproduce
-from polyad.cli.train import evaluate, export, train
+from polyad.cli.options import DATA, WIDTH, Command, Lists, option
 from polyad.errors import PolyadError
-from polyad.scene.files.benchmark_scenes import known_scene
 from polyad.terminal import brief, fail, misuse, on_terminal, put, say, warn
 
 MOST_FIELDS = 24  # of a table that are listed in text; in JSON all of them
@@ -38,6 +34,7 @@ def info(
     file: Annotated[
         str, typer.Argument(help="Scene, class map, labels, spectral library or model.")
     ],
+    nodata: opt.NoData = None,
     max_bytes: opt.MaxBytes = None,
     remote: opt.Remote = False,
     as_json: opt.AsJson = False,
@@ -45,12 +42,11 @@ def info(
     """Show what a file holds: scene, map, labels, spectra or a model."""
     from polyad.scene.info import describe
 
-    description = describe(file, max_bytes=max_bytes, remote=remote)
+    description = describe(file, max_bytes=max_bytes, remote=remote, nodata=nodata)
     width = max(map(len, description)) + 2
     flat = {name: value for name, value in description.items() if name != "cross_validation"}
-    if len(flat.get("fields", ())) > MOST_FIELDS:
-        rest = len(flat["fields"]) - MOST_FIELDS
-        flat["fields"] = [*flat["fields"][:MOST_FIELDS], f"{rest:,} more"]
+    if len(fields := flat.get("fields", ())) > MOST_FIELDS:
+        flat["fields"] = [*fields[:MOST_FIELDS], f"{len(fields) - MOST_FIELDS:,} more"]
     lines = [f"{name.replace('_', ' '):<{width}}{brief(v)}" for name, v in flat.items()]
     if "cross_validation" in description and not as_json:
         from polyad.scene import CrossValidation
@@ -81,6 +77,8 @@ def fetch(
     as_json: opt.AsJson = False,
 ) -> None:
     """Download a known scene, or use files downloaded by hand."""
+    from polyad.scene.files.benchmark_scenes import known_scene
+
     known_scene(name)
     from polyad.scene.read.scenes import fetch as fetch_scene
 
@@ -94,37 +92,52 @@ def fetch(
 
 WITHOUT_DASK = {"area", "demo", "evaluate", "export", "info", "sample", "train"}
 INTERRUPTED = 130  # what Typer returns of Ctrl-C
-app = typer.Typer(
-    name="polyad",
-    help="From a hyperspectral scene and a few labeled pixels to a georeferenced class map.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-)
 
-# In the order in which help lists them, each with its example
-COMMANDS: tuple[tuple[str, Callable[..., None], str], ...] = (
-    ("demo", demo, "demo --out polyad-demo"),
-    ("train", train, "train scene.hdr labels.geojson --out model.polyad --rank 2"),
-    ("map", map_command, "map model.polyad scene.hdr --out map.tif"),
-    ("evaluate", evaluate, "evaluate model.polyad scene.hdr truth.tif --report page.html"),
-    ("sample", sample, "sample map.tif --size 200 --out sample.gpkg"),
-    ("area", area, "area map.tif checked.csv --out areas.csv --report areas.html"),
-    ("export", export, "export model.polyad model.onnx --whole-scene"),
-    ("label", label, "label indian-pines --truth indian-pines"),
-    ("info", info, "info model.polyad"),
-    ("scenes", scenes, "scenes"),
-    ("reproduce", reproduce, "reproduce --model rank-1 cnn --runs 3 --jobs 2"),
-    ("fetch", fetch, "fetch salinas"),
-)
-for _name, _command, _example in COMMANDS:
-    _kind: Any = Lists if _command is reproduce else Command
-    _about: Any = {"context_settings": WIDTH, "epilog": f"Example:  polyad {_example}"}
-    app.command(_name, cls=_kind, **_about)(_command)
+# In the order in which help lists them: module and function, which are imported when a command is
+# used, and an example
+COMMANDS: dict[str, tuple[str, str]] = {
+    "demo": ("map:demo", "demo --out polyad-demo"),
+    "train": ("train:train", "train scene.hdr labels.geojson --out model.polyad --rank 2"),
+    "map": ("map:map_command", "map model.polyad scene.hdr --out map.tif"),
+    "evaluate": (
+        "train:evaluate", "evaluate model.polyad scene.hdr truth.tif --report page.html",
+    ),
+    "sample": ("label:sample", "sample map.tif --size 200 --out sample.gpkg"),
+    "area": ("label:area", "area map.tif checked.csv --out areas.csv --report areas.html"),
+    "export": ("train:export", "export model.polyad model.onnx --whole-scene"),
+    "label": ("label:label", "label indian-pines --truth indian-pines"),
+    "info": ("program:info", "info model.polyad"),
+    "scenes": ("program:scenes", "scenes"),
+    "reproduce": ("reproduce:reproduce", "reproduce --model rank-1 cnn --runs 3 --jobs 2"),
+    "fetch": ("program:fetch", "fetch salinas"),
+}  # fmt: skip
 
 
-@app.callback(invoke_without_command=True)
+def command(name: str) -> Callable[..., None]:
+    """Return the function of a command."""
+    module, _, function = COMMANDS[name][0].partition(":")
+    found: Callable[..., None] = getattr(import_module(f"polyad.cli.{module}"), function)
+    return found
+
+
+def make_app(names: Iterable[str] = COMMANDS) -> typer.Typer:
+    """Return the program with some of its commands."""
+    app = typer.Typer(
+        name="polyad",
+        help="From a hyperspectral scene and a few labeled pixels to a georeferenced class map.",
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+    )
+    for name in names:
+        kind: type[Command] = Lists if name == "reproduce" else Command
+        epilog = f"Example:  polyad {COMMANDS[name][1]}"
+        app.command(name, cls=kind, context_settings=WIDTH, epilog=epilog)(command(name))
+    app.callback(invoke_without_command=True)(_options)
+    return app
+
+
 def _options(
     show_version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
 ) -> None:
@@ -179,10 +192,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
         # xarray imports dask wherever it is installed, which takes longer than `polyad info`; in a
         # process of a command that has no use for it, it counts as not installed.
         sys.modules.setdefault("dask", None)  # type: ignore[arg-type]
+    shown: set[str] = set()
+
+    def warn_once(message: Warning | str, *place: Any, **more: Any) -> None:
+        if str(message) not in shown:
+            shown.add(str(message))
+            warn(message, *place, **more)
+
     with _noting_interrupts() as interrupts:
         try:
             with warnings.catch_warnings():
-                warnings.showwarning = warn
+                warnings.showwarning = warn_once
+                app = make_app(given[:1] if {*given[:1]} & {*COMMANDS} else COMMANDS)
                 code = app(args=given, obj=given, standalone_mode=False)  # for `typed_command`
         except (typer.Abort, KeyboardInterrupt):  # the second where Typer has handed over already
             code = INTERRUPTED

@@ -3,48 +3,17 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence, Set
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from polyad.cli import options as opt
-from polyad.cli.options import ADVANCED, DATA, OUTPUT, RUNS, Command, flag, option
+from polyad.cli.options import ADVANCED, DATA, OUTPUT, RUNS, flag, option
 from polyad.scene.files.paths import check_kind
 from polyad.terminal import put, say
 
 NOTHING_RUN = 3  # exit code: the scenes asked for are not on this machine
-
-
-def repeat_options(arguments: Sequence[str], names: Set[str]) -> list[str]:
-    """Give each further value of an option in ``names`` an option of its own.
-
-    Examples
-    --------
-    >>> repeat_options(["--model", "rank-1", "cnn", "--jobs", "2"], {"--model"})
-    ['--model', 'rank-1', '--model', 'cnn', '--jobs', '2']
-    """
-    out: list[str] = []
-    option, has_value = "", False
-    for argument in arguments:
-        if argument.startswith("-"):
-            option, equals, _ = argument.partition("=")
-            has_value = bool(equals)
-        else:
-            out += [option] * (has_value and option in names)
-            has_value = True
-        out.append(argument)
-    return out
-
-
-class Lists(Command):
-    """A command without arguments, whose options take one value or several."""
-
-    def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:  # type: ignore[override]
-        """Parse as Typer does, after giving each further value its option."""
-        names = {name for option in self.params for name in option.opts if option.multiple}
-        return super().parse_args(ctx, repeat_options(args, names))
 
 
 def reproduce(

@@ -69,8 +69,8 @@ def test_style_of_a_vector_layer_is_read_by_category(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "found none"),
-        ("notes of a summer\n", "found none"),
+        ("", "got none"),
+        ("notes of a summer\n", "got none"),
         ("corn,#ffdd00\nsoy,green\n", r"line 2 is 'soy,green'"),
         ("corn,1,2\nsoy,1,2,300\n", "line 2"),
     ],
@@ -102,7 +102,7 @@ def test_style_that_declares_entities_is_refused(tmp_path: Path, text: str) -> N
 def test_file_that_is_far_too_large_is_refused(tmp_path: Path) -> None:
     with (tmp_path / "c.csv").open("wb") as file:
         file.truncate(10 * 2**30)
-    with pytest.raises(SceneError, match="this is another file"):
+    with pytest.raises(SceneError, match="got another file"):
         read_colors(tmp_path / "c.csv")
 
 

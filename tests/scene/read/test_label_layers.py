@@ -13,7 +13,7 @@ from rasterio.warp import transform as transform_points
 from attacks.vectors import ENDINGS, at, box, line, multi, point, polygon, scene, write
 from polyad.errors import BudgetExceeded, SceneError, SceneMismatch
 from polyad.scene.raster.classes import class_table
-from polyad.scene.read.formats.ogr import vector_kind
+from polyad.scene.read.formats.kinds import vector_kind
 from polyad.scene.read.labels import open_labels
 from polyad.scene.read.scenes import open_scene
 
@@ -103,7 +103,7 @@ def test_the_only_field_that_repeats_is_taken_and_of_several_one_is_asked_for(tm
     assert drawn(open_labels(write(tmp_path / "b.gpkg", POINTS, fields), scene())) == WANTED
     fields = {"level_1": ["a", "a", "b", "b"], "level_2": CLASSES, "who": [5, 5, 5, 5]}
     path = write(tmp_path / "a.gpkg", POINTS, fields)
-    message = r"--field .*, got level_1 \(2 values\), level_2 \(3 values\), who \(1 value\)"
+    message = r"ambiguous, got level_1 \(2 values\), level_2 \(3 values\), who \(1 value\)"
     with pytest.raises(SceneError, match=message):
         open_labels(path, scene())
     assert drawn(open_labels(path, scene(), field="LEVEL_2")) == WANTED  # capitals do not matter
@@ -140,7 +140,7 @@ def test_a_field_of_thousands_of_values_is_refused_with_their_number(tmp_path):
         SceneError, match=r"field 'parcel' has 5,000 values, expected at most 1,000"
     ):
         open_labels(path, scene(), field="parcel")
-    with pytest.raises(SceneError, match=r"--field .*, got parcel \(5,000 values\)"):
+    with pytest.raises(SceneError, match=r"ambiguous, got parcel \(5,000 values\)"):
         open_labels(path, scene())
 
 
@@ -339,7 +339,7 @@ def test_several_files_are_joined_by_name_or_without_names_by_id(tmp_path):
 def test_of_two_files_the_later_label_of_a_pixel_wins_with_a_warning(tmp_path):
     first = write(tmp_path / "a.gpkg", POINTS, {"land": CLASSES})
     other = write(tmp_path / "b.gpkg", POINTS[:2], {"land": ["soil", "water"]})
-    with pytest.warns(UserWarning, match=r"b.gpkg: 1 pixels have another class in a file before"):
+    with pytest.warns(UserWarning, match=r"b.gpkg: 1 pixels have another class in an earlier"):
         labels = open_labels([first, other], scene())
     assert drawn(labels) == WANTED | {(0, 0): "soil"}
 
@@ -353,7 +353,7 @@ def test_a_scene_without_a_place_is_refused(tmp_path):
     path = write(tmp_path / "a.gpkg", POINTS, {"land": CLASSES})
     with pytest.raises(SceneMismatch, match="the scene has no georeference"):
         open_labels(path, scene(crs=None, place=None))
-    with pytest.raises(SceneError, match="drawn onto a scene's grid; pass the scene"):
+    with pytest.raises(SceneError, match="need the scene's grid"):
         open_labels(path)
 
 

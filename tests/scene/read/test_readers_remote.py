@@ -17,7 +17,7 @@ from numpy.testing import assert_array_equal
 from typer.testing import CliRunner
 
 from polyad import sandbox
-from polyad.cli.program import app
+from polyad.cli.program import make_app
 from polyad.errors import SceneError
 from polyad.scene.raster.scene import lazy_scene
 from polyad.scene.read.formats import remote
@@ -193,10 +193,10 @@ def test_remote_address_that_does_not_answer_is_one_sentence():
 
 @pytest.mark.parametrize("command", [["info"], ["train"], ["map", "m.polyad"], ["evaluate", "m"]])
 def test_commands_that_open_scenes_name_the_option(command):
-    assert "--remote" in CliRunner().invoke(app, [command[0], "--help"]).output
+    assert "--remote" in CliRunner().invoke(make_app(), [command[0], "--help"]).output
 
 
 def test_info_of_an_address_without_the_option_is_refused():
-    result = CliRunner().invoke(app, ["info", "https://127.0.0.1:1/scene.tif"])
+    result = CliRunner().invoke(make_app(), ["info", "https://127.0.0.1:1/scene.tif"])
     assert result.exit_code != 0
     assert "add --remote" in str(result.exception) + result.output

@@ -13,9 +13,7 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from polyad.atomic import check_room
 from polyad.errors import OutputError, SceneError
-from polyad.scene.files.benchmark_scenes import KNOWN_SCENES, nearest_known
 from polyad.text import clean_name
 
 ENDINGS: dict[str, tuple[str, ...]] = {
@@ -99,7 +97,11 @@ def check_scene(source: str, *, remote: bool = False) -> None:
                 "remote=True), or download the file"
             )
         return
-    if source and (locate(source)[0].exists() or source in KNOWN_SCENES):
+    if source and locate(source)[0].exists():
+        return
+    from polyad.scene.files.benchmark_scenes import KNOWN_SCENES, nearest_known
+
+    if source in KNOWN_SCENES:
         return
     near = nearest_known(source)
     remedy = f"did you mean {near!r}? Otherwise check the path" if near else "check the path"
@@ -112,8 +114,11 @@ def check_scene(source: str, *, remote: bool = False) -> None:
 def check_labels_path(source: str) -> None:
     """Raise `SceneError` unless ``source`` is a path that exists or the name of a known scene."""
     path, _ = locate(source)
-    if not path.exists() and str(path) not in KNOWN_SCENES:
-        raise no_file(path)
+    if not path.exists():
+        from polyad.scene.files.benchmark_scenes import KNOWN_SCENES
+
+        if str(path) not in KNOWN_SCENES:
+            raise no_file(path)
 
 
 def no_file(path: Path) -> SceneError:
@@ -133,6 +138,8 @@ def check_output(path: str | os.PathLike[str], what: str) -> None:
         "file of scores", "sample", "table of areas", "report", "model" or "ONNX file". Decides
         which endings are known; the last two may have any.
     """
+    from polyad.atomic import check_room  # whoever reads does not need it
+
     store = what in ENDINGS and check_ending(path, what) == ".zarr"
     check_room(Path(path), 0, folder=store)
     folder = Path(path).absolute().parent
@@ -348,20 +355,21 @@ DEVIATION = "standard deviation of the predicted value"  # and of what is writte
 DRAWN_FROM = "drawn_from"
 _SAMPLES, _SAMPLE_BYTES = (".gpkg", ".geojson", ".csv"), 2**24
 _ZARR = ("zarr.json", ".zgroup", ".zattrs", ".zarray", ".zmetadata")
-_TIFF = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
+TIFF_MAGIC = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
+JP2_MAGIC = (b"\0\0\0\x0cjP  \r\n\x87\n", b"\xff\x4f\xff\x51")  # boxes, or the bare codestream
 # Labels are a NumPy array of ids too; a map is told from them by a head wider than need be
 _NPY = rb"'descr': '([|<](u1|u2)'.*'shape': \(\d+, \d+\)|<f4'.*'shape': \(\d+, \d+, \d+\))"
 # By what is written and the ending, "" for any other: how the file begins, and a mark that it has
 _MARKS: dict[tuple[str, str], tuple[bytes | tuple[bytes, ...], bytes]] = {
-    ("map", ".tif"): (_TIFF, b"class_values|" + VALUES.encode()),
+    ("map", ".tif"): (TIFF_MAGIC, b"class_values|" + VALUES.encode()),
     ("map", ".hdr"): (b"ENVI", b"class map written by polyad"),
     ("map", ".png"): (b"\x89PNG\r\n", b"Software\0polyad"),
     ("map", ".nc"): (b"\x89HDF\r\n", b"written by polyad"),
     ("map", ".npy"): (b"\x93NUMPY\1\0" + (NPY_HEAD - 10).to_bytes(2, "little"), _NPY),
-    ("file of probabilities", ""): (_TIFF, b"class probability"),
-    ("file of uncertainty", ""): (_TIFF, b"class uncertainty|" + DEVIATION.encode()),
-    ("file of set sizes", ""): (_TIFF, b"prediction set size"),
-    ("file of sets", ""): (_TIFF, b"prediction set members"),
+    ("file of probabilities", ""): (TIFF_MAGIC, b"class probability"),
+    ("file of uncertainty", ""): (TIFF_MAGIC, b"class uncertainty|" + DEVIATION.encode()),
+    ("file of set sizes", ""): (TIFF_MAGIC, b"prediction set size"),
+    ("file of sets", ""): (TIFF_MAGIC, b"prediction set members"),
     ("style", ""): (b"<qgis", QML_MARK.encode()),
     ("file of scores", ".json"): (b"{", b'"overall_accuracy"|"rmse_ci95"'),
     ("file of scores", ""): (b"measure,class,value", b""),

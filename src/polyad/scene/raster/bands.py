@@ -9,13 +9,15 @@ it has ``number`` too, the place of each band in its file, counted from 1, and `
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-import xarray as xr
 
 from polyad.errors import SceneError
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 IN_FILE, LEFT_OUT = "bands_in_file", "bands_left_out"
 FLAGGED = "flagged as bad"
@@ -163,11 +165,17 @@ def named_bands(scene: xr.DataArray) -> str:
     >>> named_bands(scene)
     '3 (500 nm), 9-10 (1340-1350 nm)'
     """
-    order = np.argsort(band_numbers(scene), kind="stable")
-    numbers = band_numbers(scene)[order]
+    nm = scene["wavelength"].values if "wavelength" in scene.coords else None
+    return ranges_of_bands(band_numbers(scene), nm)
+
+
+def ranges_of_bands(numbers: npt.NDArray[np.intp], wavelength: npt.ArrayLike | None) -> str:
+    """Return bands by their numbers and, where known, wavelengths; see `named_bands`."""
+    order = np.argsort(numbers, kind="stable")
+    numbers = numbers[order]
     nm = np.full(len(numbers), np.nan)
-    if "wavelength" in scene.coords:
-        nm = np.asarray(scene["wavelength"].values, float)[order]
+    if wavelength is not None:
+        nm = np.asarray(wavelength, float)[order]
     runs = np.split(np.arange(len(numbers)), np.flatnonzero(np.diff(numbers) > 1) + 1)
     names = []
     for run in runs[:MOST_RUNS]:

@@ -32,6 +32,7 @@ from polyad.scene.raster.grid import Grid, describe_extents
 from polyad.scene.read.columns import MOST_CLASSES, Column
 from polyad.scene.read.formats import ogr
 from polyad.scene.read.formats.crs import parse_crs
+from polyad.scene.read.formats.kinds import feature_format
 from polyad.scene.read.formats.opening import check_beside
 from polyad.scene.read.formats.sidecars import parse_xml, read_text
 from polyad.scene.read.rasterize import (
@@ -47,9 +48,6 @@ from polyad.scene.read.rasterize import (
 from polyad.text import composed, from_csv_cell
 
 CLASS_FIELDS = ("class", "label", "name", "id")
-_TEXTS = {
-    ".csv": "CSV", ".tsv": "CSV", ".txt": "CSV", ".geojson": "GeoJSON", ".json": "GeoJSON",
-}  # fmt: skip
 _TEXT_INFLATION = 20  # parsed text takes about this many times its size in memory
 _MARK_BYTES = 1000  # and a point or a list of a GeoJSON about this much
 _CORNER_BYTES = 100  # what a corner takes while it is read, moved and drawn
@@ -298,11 +296,6 @@ def _values(column: Column) -> str:
 # -- reading a file
 
 
-def feature_format(path: Path) -> str | None:
-    """Return the format of a file of features, by ending or content; None if it is none."""
-    return _TEXTS.get(path.suffix.lower()) or ogr.vector_kind(path)
-
-
 def read_features(
     path: Path,
     budget: int,
@@ -412,7 +405,8 @@ def _csv_features(path: Path, heading: str, rows: Any, fields: Sequence[str] | N
             value = row[k].strip() if k < len(row) else ""  # of a short line, the rest is empty
             codes.append(known.setdefault(value, len(known)) if value else -1)
         if system:
-            x, y = (row[k] if k < len(row) else "" for k in (across, down))
+            x = row[across] if across < len(row) else ""
+            y = row[down] if down < len(row) else ""
             whole = "whole " if system == "pixel" else ""
             try:
                 xy.extend(place := (float(x), float(y)))

@@ -33,10 +33,10 @@ from polyad.scene.read.features import (
     Features,
     class_annotations,
     class_fields,
-    feature_format,
     is_number,
     read_features,
 )
+from polyad.scene.read.formats.kinds import feature_format
 from polyad.scene.read.label_rasters import LabelRaster, read_label_raster
 from polyad.scene.read.rasterize import Points, all_outside, check_work, covered, points_inside
 from polyad.scene.read.scenes import open_known_labels

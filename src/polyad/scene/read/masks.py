@@ -19,7 +19,8 @@ from polyad.scene.raster import guards
 from polyad.scene.raster.grid import Grid, describe_extents, move
 from polyad.scene.raster.scene import Scene, describe
 from polyad.scene.raster.selection import bbox_mask
-from polyad.scene.read.features import feature_format, read_features
+from polyad.scene.read.features import read_features
+from polyad.scene.read.formats.kinds import feature_format
 from polyad.scene.read.formats.opening import gdal_alone
 from polyad.scene.read.label_rasters import LabelRaster, as_mask, read_label_raster
 from polyad.scene.read.rasterize import Shape, check_work, corners_of, covered

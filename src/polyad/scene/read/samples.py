@@ -29,9 +29,9 @@ from polyad.scene.read.features import (
     PLACE_NAMES,
     Features,
     check_columns,
-    feature_format,
     read_features,
 )
+from polyad.scene.read.formats.kinds import feature_format
 from polyad.scene.read.labels import open_labels
 from polyad.scene.read.rasterize import points_inside, to_pixels
 from polyad.text import clean_name

@@ -31,6 +31,7 @@ from polyad.scene.raster.guards import memory_budget
 from polyad.scene.raster.scene import Scene, describe, lazy_scene
 from polyad.scene.raster.sources import representable
 from polyad.scene.read.formats.kinds import open_address, open_files, open_source
+from polyad.scene.read.formats.matlab import MatSource
 from polyad.scene.read.formats.opening import Opened
 from polyad.scene.read.label_rasters import read_label_raster
 
@@ -60,6 +61,15 @@ def open_known(name: str) -> xr.DataArray:
     else:
         scene = _lazy(open_source(_in_place(name, row.cube), row.cube.key, memory_budget()))
     return scene.assign_attrs(title=row.title, sensor=row.sensor, citation=row.citation)
+
+
+def opened_known(name: str) -> Opened:
+    """Open a known scene for those who need no DataArray."""
+    row = known_scene(name)
+    if not row.bundled:
+        return open_source(_in_place(name, row.cube), row.cube.key, memory_budget())
+    cube = _bundled_cube()
+    return Opened.of(MatSource(Path(name), cube.values), wavelength=cube["wavelength"].values)
 
 
 def open_known_labels(name: str) -> xr.DataArray:
@@ -152,7 +162,8 @@ def _download(name: str, file: RemoteFile, progress: bool) -> Path:
     except (OSError, ValueError) as error:  # requests' errors are OSErrors; a bad sum, ValueError
         raise SceneError(
             f"cannot download {file.name} of {name} ({reason(error)}); fetch it by hand from "
-            f"{file.address} ({file.bytes} bytes) and run `polyad fetch {name} --from {file.name}`"
+            f"{file.address} ({file.bytes} bytes) and run `polyad fetch {name} --from {file.name}`,"
+            f" which checks it and puts it into {folder}"
         ) from error
 
 

@@ -24,7 +24,8 @@ from polyad.scene.raster.despiking import valid_pixels
 from polyad.scene.raster.grid import Grid, check_covers, check_same_place, grid_of
 from polyad.scene.raster.guards import check_budget, memory_budget
 from polyad.scene.raster.scene import Scene, describe
-from polyad.scene.read.features import Features, feature_format, read_features
+from polyad.scene.read.features import Features, read_features
+from polyad.scene.read.formats.kinds import feature_format
 from polyad.scene.read.rasterize import Points, all_outside, check_work, covered, points_inside
 from polyad.scene.read.scenes import open_scene
 

@@ -7,9 +7,10 @@ description and windows of pixels.
 
 from __future__ import annotations
 
-import functools
+import importlib
 import itertools
 import math
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,32 +19,18 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from polyad import sandbox
 from polyad.errors import SceneError, told_as
-from polyad.safe_open import open_regular
+from polyad.safe_open import check_regular, open_regular
+from polyad.scene.files.paths import JP2_MAGIC, TIFF_MAGIC
 from polyad.scene.raster import guards
 from polyad.scene.raster.sources import Array
-from polyad.scene.read.formats.dlr import find_dlr, open_dlr
-from polyad.scene.read.formats.emit import is_emit, open_emit
-from polyad.scene.read.formats.envi import find_envi, open_envi
-from polyad.scene.read.formats.hdf import Hdf5File, open_hdf, open_listed
-from polyad.scene.read.formats.matlab import is_matlab73, open_matlab5, open_matlab73
-from polyad.scene.read.formats.ogr import vector_kind
-from polyad.scene.read.formats.opening import Opened
-from polyad.scene.read.formats.prisma import is_prisma, open_prisma
-from polyad.scene.read.formats.rasters import (
-    JP2_MAGIC,
-    MOST_FILES,
-    TIFF_MAGIC,
-    open_bands,
-    open_folder,
-    open_image,
-    open_vrt,
-    split_files,
-)
-from polyad.scene.read.formats.raw import open_npy
-from polyad.scene.read.formats.store import is_zarr, open_zarr
-from polyad.scene.read.formats.tanager import is_tanager, open_tanager
+from polyad.scene.read.formats.opening import MOST_FILES, Opened
+
+
+def load(name: str) -> Any:
+    """Return what ``"module:function"`` names in this folder: a format is imported when met."""
+    module, _, function = name.partition(":")
+    return getattr(importlib.import_module(f"{__package__}.{module}"), function)
 
 
 class Kind(NamedTuple):
@@ -53,8 +40,9 @@ class Kind(NamedTuple):
     ----------
     fits : callable
         From path and first bytes to whether a file is one.
-    open : callable
-        From path and budget, and the key in between where `keyed`, to the scene.
+    open : str
+        ``"module:function"`` from path and budget, and the key in between where `keyed`, to the
+        scene.
     keyed : bool
         Whether a file can hold several arrays, one of which is named after a colon.
     plain : bool
@@ -64,7 +52,7 @@ class Kind(NamedTuple):
     """
 
     fits: Callable[[Path, bytes], bool]
-    open: Callable[..., Opened]
+    open: str
     keyed: bool = False
     plain: bool = False
     whole_folder: bool = False
@@ -79,40 +67,34 @@ def _is_hdf5(_: Path, head: bytes) -> bool:
     return b"\x89HDF\r\n\x1a\n" in (head[:8], head[512:520])
 
 
-# Layouts of HDF5 files, the most particular first; they are told apart in the open file.
-_HDF5_LAYOUTS: tuple[
-    tuple[Callable[[Hdf5File], bool], Callable[[Hdf5File, str | None], Opened]], ...
-] = (
-    (is_prisma, open_prisma),
-    (is_emit, open_emit),
-    (is_tanager, open_tanager),
-    (is_matlab73, open_matlab73),
-    (lambda _: True, open_hdf),
-)
-
-
-def _open_hdf5(path: Path, key: str | None, budget: int) -> Opened:
-    with open_listed(path, budget) as opened:
-        opener = next(opener for fits, opener in _HDF5_LAYOUTS if fits(opened))
-        return opener(opened, key)
+def _is_dlr(path: Path, _: bytes) -> bool:
+    named = path.is_dir() or re.search("METADATA|SPECTRAL_IMAGE", path.name, re.I)
+    return bool(named) and load("dlr:find_dlr")(path) is not None
 
 
 # The content decides, from the most particular kind to the most general; a wrong suffix does not.
-_KINDS = (
-    Kind(lambda path, _: is_zarr(path), open_zarr, keyed=True),
-    Kind(lambda path, _: find_dlr(path) is not None, open_dlr, whole_folder=True),
-    Kind(_begins(*TIFF_MAGIC, *JP2_MAGIC), open_image),
-    Kind(_begins(b"\x93NUMPY"), open_npy, plain=True),
-    Kind(_is_hdf5, _open_hdf5, keyed=True),
-    Kind(lambda _, head: b"<VRTDataset" in head, open_vrt, whole_folder=True),
+KINDS = (
+    Kind(lambda path, _: path.is_dir() and load("store:is_zarr")(path), "store:open_zarr", True),
+    Kind(_is_dlr, "dlr:open_dlr", whole_folder=True),
+    Kind(_begins(*TIFF_MAGIC, *JP2_MAGIC), "rasters:open_image"),
+    Kind(_begins(b"\x93NUMPY"), "raw:open_npy", plain=True),
+    Kind(_is_hdf5, "confined:open_hdf5", keyed=True),
+    Kind(lambda _, head: b"<VRTDataset" in head, "rasters:open_vrt", whole_folder=True),
     Kind(
         lambda path, head: head.startswith(b"MATLAB 5.0") or path.suffix.lower() == ".mat",
-        open_matlab5,
+        "matlab:open_matlab5",
         keyed=True,
     ),
-    Kind(lambda path, _: bool(split_files(path)), open_folder),
+    Kind(
+        lambda path, _: path.is_dir() and bool(load("rasters:split_files")(path)),
+        "rasters:open_folder",
+    ),
     # Last, since it goes by the neighbor alone: "s.hdr" also stands beside "s.mat".
-    Kind(lambda path, _: bool(path.name) and find_envi(path) is not None, open_envi, plain=True),
+    Kind(
+        lambda path, _: bool(path.name) and load("envi:find_envi")(path) is not None,
+        "envi:open_envi",
+        plain=True,
+    ),
 )
 _NOT_READ = {
     b"CDF": "NetCDF classic is not read, expected NetCDF-4; convert it with nccopy -k nc4",
@@ -133,19 +115,20 @@ def open_source(path: Path, key: str | None, budget: int) -> Opened:
     with told_as(SceneError, f"{path}: the header cannot be read", remedy):
         kind = kind_of(path)
         if kind.plain:
-            return _open(kind, path, key, budget)
+            return open_kind(kind, path, key, budget)
         folder = [path.parent] if kind.whole_folder and not path.is_dir() else []
         return _confined(Confined(path, (path,), key, budget, (*companions(path), *folder)))
 
 
-def _open(kind: Kind, path: Path, key: str | None, budget: int) -> Opened:
-    if kind.keyed:
-        return kind.open(path, key, budget)
-    if key is not None:
+def open_kind(kind: Kind, path: Path, key: str | None, budget: int) -> Opened:
+    """Open a file in this process, which ought to be a confined one unless the kind is plain."""
+    if key is not None and not kind.keyed:
         raise SceneError(
             f"{path}: this kind of file holds one image and takes no key, got ':{key}'; drop it"
         )
-    return kind.open(path, budget)
+    arguments = (path, key, budget) if kind.keyed else (path, budget)
+    opened: Opened = load(kind.open)(*arguments)
+    return opened
 
 
 def open_files(files: Sequence[Path], budget: int) -> Opened:
@@ -197,9 +180,12 @@ class Confined:
     budget: int
     files: tuple[Path, ...]
 
-    def ask(self, function: str, *arguments: object, limits: sandbox.Limits) -> Any:
-        """Call a function of this module with the scene in front of its arguments."""
-        name = f"{__name__}:{function}"
+    def ask(self, function: str, *arguments: object, memory: int, seconds: int) -> Any:
+        """Call a function of `confined` with the scene in front of its arguments."""
+        from polyad import sandbox  # not for plain files
+
+        limits = sandbox.Limits(memory, seconds)
+        name = f"{__package__}.confined:{function}"
         about = (self, _identity(self.parts))
         return sandbox.run(
             name, *about, *arguments, name=self.path, limits=limits, files=self.files,
@@ -220,8 +206,8 @@ class ConfinedSource:
         """Return one window, shape ``(rows, cols, bands)``."""
         shape = (rows.stop - rows.start, cols.stop - cols.start, len(bands))
         size = math.prod(shape) * max(self.dtype.itemsize, 4)
-        limits = sandbox.Limits(self.scene.budget + 3 * size, 60 + size // _BYTES_PER_SECOND)
-        window = self.scene.ask("read_window", rows, cols, bands, limits=limits)
+        memory, seconds = self.scene.budget + 3 * size, 60 + size // _BYTES_PER_SECOND
+        window = self.scene.ask("read_window", rows, cols, bands, memory=memory, seconds=seconds)
         if not isinstance(window, np.ndarray) or window.shape != shape:
             raise ValueError("the window has another shape than the scene")
         return window
@@ -231,8 +217,8 @@ def _confined(scene: Confined) -> Opened:
     listed = sum(1 for folder in scene.files[-1:] if folder.is_dir() for _ in folder.iterdir())
     stored = sum(path.stat().st_size for path in scene.parts)
     seconds = _SECONDS + stored // _STORED_PER_SECOND + (len(scene.parts) + listed) // 20
-    limits = sandbox.Limits(scene.budget, seconds)
-    path, shape, dtype, description = scene.ask("describe", limits=limits)
+    about = scene.ask("describe", memory=scene.budget, seconds=seconds)
+    path, shape, dtype, description = about
     return Opened(ConfinedSource(scene, path, shape, dtype), description)
 
 
@@ -242,31 +228,53 @@ def _identity(parts: Sequence[Path]) -> list[list[int]]:
     return [[status.st_ino, status.st_size, status.st_mtime_ns] for status in about]
 
 
-def describe(
-    scene: Confined, identity: list[list[int]]
-) -> tuple[Path | str, tuple[int, int, int], np.dtype, dict[str, object]]:
-    """Return file, shape, element type and description of a scene (in the confined process)."""
-    opened = _opened(scene, str(identity))
-    source = opened.source
-    return source.path, source.shape, source.dtype, opened.description
+_VECTORS = {".gpkg": "GeoPackage", ".shp": "Shapefile", ".fgb": "FlatGeobuf", ".kml": "KML"}
+_TEXTS = dict.fromkeys((".csv", ".tsv", ".txt"), "CSV") | dict.fromkeys(
+    (".geojson", ".json"), "GeoJSON"
+)
 
 
-def read_window(
-    scene: Confined, identity: list[list[int]], rows: slice, cols: slice, bands: NDArray[np.intp]
-) -> Array:
-    """Return one window of a scene (in the confined process)."""
-    return _opened(scene, str(identity)).source.read(rows, cols, bands)
+def feature_format(path: Path) -> str | None:
+    """Return the format of a file of features, by ending or content; None if it is none."""
+    return _TEXTS.get(path.suffix.lower()) or vector_kind(path)
 
 
-@functools.lru_cache(maxsize=2)
-def _opened(scene: Confined, _identity: str) -> Opened:
-    if isinstance(scene.path, str):
-        remote = sandbox.load("polyad.scene.read.formats.remote")  # urllib and TLS: only when asked
-        opened: Opened = remote.open_remote(scene.path, scene.budget)
-        return opened
-    if len(scene.parts) > 1:
-        return open_bands(scene.path, scene.parts, scene.budget)
-    return _open(kind_of(scene.path), scene.path, scene.key, scene.budget)
+def vector_kind(path: Path) -> str | None:
+    """Return which kind of vector file this is by its content; None if it is none of them.
+
+    Raises
+    ------
+    SceneError
+        Its ending promises one of them and its content is another.
+    """
+    if path.is_dir() or not path.exists():
+        return None
+    check_regular(path)
+    with open_regular(path) as file:
+        head = file.read(4096)
+    kind = _by_content(head)
+    if kind == "Shapefile" and path.suffix.lower() == ".shx":
+        raise SceneError(f"{path}: is the index of a Shapefile; name the .shp beside it")
+    promised = _VECTORS.get(path.suffix.lower())
+    if path.suffix.lower() == ".kmz":
+        raise SceneError(f"{path}: is a zipped KML; unzip it and name the .kml in it")
+    if promised is not None and kind != promised:
+        raise SceneError(
+            f"{path}: expected a {promised} by its ending, its content is "
+            f"{'none' if kind is None else f'a {kind}'}; it is damaged or has the wrong ending"
+        )
+    return kind
+
+
+def _by_content(head: bytes) -> str | None:
+    if head.startswith(b"SQLite format 3\0"):
+        return "GeoPackage"
+    if head.startswith(b"fgb\x03fgb"):
+        return "FlatGeobuf"
+    if head[:4] == b"\0\0\x27\x0a" and head[28:32] == b"\xe8\x03\0\0":  # code 9994, version 1000
+        return "Shapefile"
+    text = head.lstrip(b"\xef\xbb\xbf \t\r\n")
+    return "KML" if text.startswith((b"<?xml", b"<kml")) and b"<kml" in head else None
 
 
 def kind_of(path: Path) -> Kind:
@@ -276,7 +284,7 @@ def kind_of(path: Path) -> Kind:
         guards.existing_file(path)
         with open_regular(path) as file:
             head = file.read(1024)
-    for kind in _KINDS:
+    for kind in KINDS:
         if kind.fits(path, head):
             return kind
     for magic, why in _NOT_READ.items():

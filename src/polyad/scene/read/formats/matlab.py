@@ -89,15 +89,6 @@ def read_variable(path: Path, name: str, shape: tuple[int, ...], budget: int) ->
     return values.astype(values.dtype.newbyteorder("="), copy=False)
 
 
-def list_arrays(path: Path, budget: int) -> dict[str, tuple[int, ...]]:
-    """Return the arrays of real numbers in a MATLAB file of either version, with their shapes."""
-    limits = sandbox.Limits(budget)
-    arrays: dict[str, tuple[int, ...]] = sandbox.run(
-        f"{__name__}:list_here", path, budget, name=path, limits=limits, files=[path]
-    )
-    return arrays
-
-
 def list_here(path: Path, budget: int) -> dict[str, tuple[int, ...]]:
     """List the arrays of a MATLAB file in this process, which ought to be a confined one."""
     if h5py.is_hdf5(path):

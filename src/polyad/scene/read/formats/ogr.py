@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from polyad import sandbox
 from polyad.errors import SceneError, reason
-from polyad.safe_open import check_regular, open_regular
+from polyad.safe_open import check_regular
 from polyad.scene.raster.guards import check_budget, listing
 from polyad.scene.read.columns import MOST_CLASSES, Column
 from polyad.scene.read.formats.crs import parse_crs
@@ -49,15 +49,14 @@ _LONGEST_VALUE = 4 * 2**20  # bytes of one value: a style with an image in it
 _PLAIN = re.compile(
     r"CREATE TABLE\b|CREATE VIRTUAL TABLE\s+(?:\"(?:[^\"]|\"\")*\"|\w+)\s+USING\s+rtree\s*\(", re.I
 )
-# By what a file is called: its driver, endings and options to open it with. Immutable: a database
+# By what a file is called: its driver and options to open it with. Immutable: a database
 # is neither locked nor written to, and journals beside it are not looked for.
-KINDS: Mapping[str, tuple[str, tuple[str, ...], Mapping[str, str]]] = {
-    "GeoPackage": ("GPKG", (".gpkg",), {"IMMUTABLE": "YES", "NOLOCK": "YES"}),
-    "Shapefile": ("ESRI Shapefile", (".shp",), {}),
-    "FlatGeobuf": ("FlatGeobuf", (".fgb",), {"VERIFY_BUFFERS": "YES"}),
-    "KML": ("LIBKML", (".kml",), {}),
+KINDS: Mapping[str, tuple[str, Mapping[str, str]]] = {
+    "GeoPackage": ("GPKG", {"IMMUTABLE": "YES", "NOLOCK": "YES"}),
+    "Shapefile": ("ESRI Shapefile", {}),
+    "FlatGeobuf": ("FlatGeobuf", {"VERIFY_BUFFERS": "YES"}),
+    "KML": ("LIBKML", {}),
 }
-_ENDINGS = {ending: kind for kind, (_, endings, _) in KINDS.items() for ending in endings}
 # Files that belong to a Shapefile; the first two must be there
 _OF_SHAPEFILE = (".dbf", ".shx", ".prj", ".cpg", ".qix", ".sbn", ".sbx", ".idm", ".ind", ".fix")
 
@@ -98,44 +97,6 @@ class WhichLayer(SceneError):
         )
 
 
-def vector_kind(path: Path) -> str | None:
-    """Return which of `KINDS` a file is by its content; None if it is none of them.
-
-    Raises
-    ------
-    SceneError
-        Its ending promises one of them and its content is another.
-    """
-    if path.is_dir() or not path.exists():
-        return None
-    check_regular(path)
-    with open_regular(path) as file:
-        head = file.read(4096)
-    kind = _by_content(head)
-    if kind == "Shapefile" and path.suffix.lower() == ".shx":
-        raise SceneError(f"{path}: is the index of a Shapefile; name the .shp beside it")
-    promised = _ENDINGS.get(path.suffix.lower())
-    if path.suffix.lower() == ".kmz":
-        raise SceneError(f"{path}: is a zipped KML; unzip it and name the .kml in it")
-    if promised is not None and kind != promised:
-        raise SceneError(
-            f"{path}: expected a {promised} by its ending, its content is "
-            f"{'none' if kind is None else f'a {kind}'}; it is damaged or has the wrong ending"
-        )
-    return kind
-
-
-def _by_content(head: bytes) -> str | None:
-    if head.startswith(b"SQLite format 3\0"):
-        return "GeoPackage"
-    if head.startswith(b"fgb\x03fgb"):
-        return "FlatGeobuf"
-    if head[:4] == b"\0\0\x27\x0a" and head[28:32] == b"\xe8\x03\0\0":  # code 9994, version 1000
-        return "Shapefile"
-    text = head.lstrip(b"\xef\xbb\xbf \t\r\n")
-    return "KML" if text.startswith((b"<?xml", b"<kml")) and b"<kml" in head else None
-
-
 def read_layer(
     path: Path,
     kind: str,
@@ -151,7 +112,7 @@ def read_layer(
     ----------
     path : Path
     kind : str
-        One of `KINDS`, as `vector_kind` tells.
+        One of `KINDS`.
     layer : str, optional
         Its name; by default the only one that has geometries.
     budget : int
@@ -232,7 +193,7 @@ def read_here(
     """Read a layer through OGR with one driver, in a confined process."""
     if kind == "GeoPackage":
         check_geopackage(path)
-    driver, _, options = KINDS[kind]
+    driver, options = KINDS[kind]
     pyogrio = _with_driver(driver)
     try:
         return _read(pyogrio, path, layer, named, numbers, options, budget)

@@ -29,6 +29,8 @@ from polyad.errors import SceneError, reason
 from polyad.safe_open import check_regular
 from polyad.scene.raster.sources import PixelSource
 
+MOST_FILES = 10_000  # bands of a scene, or parts of a VRT
+
 
 @dataclass(frozen=True)
 class Opened:

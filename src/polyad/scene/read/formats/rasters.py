@@ -17,15 +17,19 @@ from rasterio.windows import Window
 
 from polyad.errors import SceneError
 from polyad.safe_open import open_regular
+from polyad.scene.files.paths import JP2_MAGIC, TIFF_MAGIC
 from polyad.scene.raster import guards
 from polyad.scene.raster.sources import Array, nm_factor, to_nm
 from polyad.scene.read.formats.crs import parse_crs
-from polyad.scene.read.formats.opening import Opened, check_beside, kept_raster, open_raster
+from polyad.scene.read.formats.opening import (
+    MOST_FILES,
+    Opened,
+    check_beside,
+    kept_raster,
+    open_raster,
+)
 from polyad.scene.read.formats.sidecars import band_metadata, georeference, read_pam, read_xml
 
-TIFF_MAGIC = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
-JP2_MAGIC = (b"\0\0\0\x0cjP  \r\n\x87\n", b"\xff\x4f\xff\x51")  # boxes, or the bare codestream
-MOST_FILES = 10_000  # bands of a scene, or parts of a VRT
 _ENDINGS = (".tif", ".tiff", ".jp2", ".j2k")
 _XML_BYTES = 16 * 2**20  # 425 bands with metadata take half a megabyte
 # What a VRT that puts files together is made of; masks, look-up tables and functions are not

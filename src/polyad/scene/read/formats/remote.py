@@ -25,9 +25,10 @@ from rasterio.errors import RasterioError
 from rasterio.windows import Window
 
 from polyad.errors import SceneError, reason
+from polyad.scene.files.paths import TIFF_MAGIC
 from polyad.scene.raster.sources import Array
 from polyad.scene.read.formats.opening import Opened, gdal_alone
-from polyad.scene.read.formats.rasters import TIFF_MAGIC, band_facts_of, check_raster, columns
+from polyad.scene.read.formats.rasters import band_facts_of, check_raster, columns
 from polyad.scene.read.formats.sidecars import own_georeference
 
 SCHEMES = ("https",)
