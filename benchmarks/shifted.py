@@ -135,7 +135,7 @@ def judge(model: Any, scene: xr.DataArray, labels: Array, test: Array, adapt: st
         class_map = map_scene(model, scene, adapt=ADAPT[adapt]).values
     true, predicted = labels[tuple(test.T)], class_map[tuple(test.T)]
     scores = score(true.astype(np.int64), predicted.astype(np.int64))
-    warned = any("another light" in str(w.message) for w in told)
+    warned = any("radiometric shift" in str(w.message) for w in told)
     return {"oa": scores.overall_accuracy, "aa": scores.average_accuracy, "warned": warned}
 
 

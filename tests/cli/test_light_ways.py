@@ -68,7 +68,7 @@ def test_the_command_warns_without_and_adapts_with_the_option(folder, tmp_path, 
     run("map", model, scene, "--out", tmp_path / "a.tif")
     said = capsys.readouterr()
     assert said.err.count("\n") == 1
-    assert "polyad: warning: the scene is in another light" in said.err
+    assert "polyad: warning: radiometric shift" in said.err
     assert "about 1.30 times the training scene's plus 15" in said.err
     run("map", model, scene, "--out", tmp_path / "b.tif", "--adapt")
     said = capsys.readouterr()
@@ -86,7 +86,7 @@ def test_a_model_for_other_scenes_adapts_by_itself(folder, tmp_path, capsys):
     assert told["pixels_replaced"] == 0
     assert accuracy(tmp_path / "a.tif", folder) > 0.95
     run("map", folder / "best", folder / "light.tif", "--out", tmp_path / "b.tif", "--no-adapt")
-    assert "in another light" in capsys.readouterr().err
+    assert "radiometric shift" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", ["constant", "random"])
@@ -99,7 +99,7 @@ def test_a_scene_that_no_light_explains_is_told_once_and_mapped_as_it_is(
     words = (folder / "best", tmp_path / "other.tif")
     run("map", *words, "--out", tmp_path / "a.tif", "--no-adapt")
     said = capsys.readouterr()
-    assert "in another light" not in said.err
+    assert "radiometric shift" not in said.err
     (sentence,) = said.err.removeprefix("polyad: warning: ").splitlines()
     assert "near the training scene" in sentence
     run("map", *words, "--out", tmp_path / "b.tif", "--adapt")
@@ -123,7 +123,7 @@ def test_evaluate_takes_the_same_option(folder, tmp_path, capsys):
     assert "adapted to the scene" in (tmp_path / "page.html").read_text()
     run(*words, "--json")
     said = capsys.readouterr()
-    assert "in another light" in said.err
+    assert "radiometric shift" in said.err
     assert json.loads(said.out)["overall_accuracy"] < 0.9
 
 

@@ -18,9 +18,9 @@ def test_train_says_what_was_chosen_and_how_it_did_on_labels_held_out(
     assert run("train", place / "scene.tif", place / "truth.tif", *said) == 0
     out = capsys.readouterr().out
     assert "steps: network on " in out
-    assert re.search(r"by its own labels: [\d.]+ % overall, [\d.]+ % average", out)
+    assert re.search(r"spatial cross-validation: OA [\d.]+ %, AA [\d.]+ %", out)
     facts = as_json(capsys, "info", model)
-    assert f"by its own labels: {facts['spatial_accuracy']}\n" in out
+    assert f"spatial cross-validation: {facts['spatial_accuracy']}\n" in out
     trained = as_json(capsys, "train", place / "scene.tif", place / "truth.tif", *said)
     scores = trained["cross_validation"]["spatial"]
     assert not [key for key in scores if "ci95" in key]
@@ -60,7 +60,7 @@ def test_train_says_which_labels_could_not_be_tested(place, tmp_path, capsys, pr
     assert run(*words) == 0
     told = "not tested: 1 label (Water 1), as none of their class was left to train on\n"
     assert told in (out := capsys.readouterr().out)
-    assert re.search(r"by its own labels: .* on 52 labels held out by .*\nnot tested: ", out)
+    assert re.search(r"spatial cross-validation: .* on 52 labels held out by .*\nnot tested: ", out)
     found = as_json(capsys, *words)
     assert found["cross_validation"]["spatial"]["labels"] == 52
     assert found["not_tested"] == {"Water": 1}
@@ -89,8 +89,8 @@ def test_train_reports_each_class_kappa_and_what_is_missing(place, tmp_path, cap
     out = tmp_path / "m.polyad"
     assert run("train", place / "bil.hdr", place / "labels.csv", *QUICK, "--out", out) == 0
     said = capsys.readouterr().out
-    assert re.search(r"by its own labels: .* % average, kappa -?\d\.\d\d, on 78 labels", said)
-    assert re.search(r"right of each class: Corn \d+ %, Soil \d+ %, Water \d+ %\n", said)
+    assert re.search(r"spatial cross-validation: .*, AA .* %, kappa -?\d\.\d\d, on 78 labels", said)
+    assert re.search(r"recall by class: Corn \d+ %, Soil \d+ %, Water \d+ %\n", said)
     assert run("info", out) == 0
     assert re.search(r"\nclass +recall  precision", capsys.readouterr().out)
 

@@ -36,7 +36,7 @@ def test_from_a_scene_and_labels_to_a_map_its_accuracy_and_a_report(user, land, 
     printed = user.types(f"polyad train {scene} {labels} --out model.polyad {wish}")
     assert "pixels of 4 classes learned" in printed
     assert "steps: network on " in printed
-    assert "by its own labels: " in printed
+    assert "spatial cross-validation: " in printed
     if scene == "product.tif":
         told = "bands left out: 2 of .*: 11 .* flagged as bad; 12 .* without data"
         assert re.search(told, printed)

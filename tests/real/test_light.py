@@ -52,5 +52,5 @@ def test_a_real_scene_in_another_light_is_mapped_as_before(preset, opened):
     before = (map_scene(model, scene).values == labels.values)[test].mean()
     after = (map_scene(model, other, adapt=True).values == labels.values)[test].mean()
     assert after > before - 0.03
-    with pytest.warns(PolyadWarning, match="in another light"):
+    with pytest.warns(PolyadWarning, match="radiometric shift"):
         map_scene(model, other, adapt=False)

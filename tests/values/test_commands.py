@@ -57,7 +57,7 @@ def test_map_writes_values_and_their_deviation(trained, place):
     with rasterio.open(unsure) as file:
         assert (file.read(1) > 0).all()
     told = json.loads(run("info", out, "--json").out)
-    assert told["kind"] == "map of values"
+    assert told["kind"] == "map of a regression target"
     assert told["targets"] == [f"cover: {values.min():.7g} to {values.max():.7g}"]
     assert json.loads(run("info", unsure, "--json").out)["kind"].startswith("standard deviations")
 

@@ -1,4 +1,4 @@
-"""A model of values: what it learns, what it refuses, and its file."""
+"""A regression model: what it learns, what it refuses, and its file."""
 
 import json
 

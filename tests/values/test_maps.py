@@ -1,4 +1,4 @@
-"""A map of values is patch by patch, only faster, and keeps names, units, range and bounds."""
+"""A map of a regression target is patch by patch, only faster; it keeps names, units and bounds."""
 
 import numpy as np
 import pytest
@@ -36,7 +36,7 @@ def test_tiles_change_nothing(model):
 def test_bounded_values_stay_within_their_bounds():
     model = train_regression(scene(), measured().isel(target=[0]), bounds=(0, 1), window=1, **QUICK)
     bright = scene(pixels() * np.int16(3))
-    with pytest.warns(PolyadWarning, match="in another light"):
+    with pytest.warns(PolyadWarning, match="radiometric shift"):
         values = map_values(model, bright, adapt=False).values
     assert values.min() >= 0
     assert values.max() <= 1
@@ -128,7 +128,7 @@ def test_a_brighter_scene_is_mapped_alike_once_adapted():
     own = map_values(model, scene(), adapt=False).values
     bright = scene((pixels() * 1.3 + 150).astype(np.int16))
     adapted = map_values(model, bright).values
-    with pytest.warns(PolyadWarning, match="in another light"):
+    with pytest.warns(PolyadWarning, match="radiometric shift"):
         left = map_values(model, bright, adapt=False).values
     assert np.abs(adapted - own).mean() < 0.3 * np.abs(left - own).mean()
 

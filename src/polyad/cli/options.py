@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence, Set
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypedDict
 
 import typer
 from typer.core import TyperCommand
@@ -171,6 +171,14 @@ Objective = Annotated[
 
 
 # -- what several commands do ---------------------------------------------------------------------
+
+
+class Reading(TypedDict):
+    """How labels and values are read from files."""
+
+    layer: str | None
+    all_touched: bool
+    max_bytes: int | None
 
 
 def refuse(options: Mapping[str, object], why: str) -> None:

@@ -12,12 +12,7 @@ import polyad.scene
 from polyad.cli import options as opt
 from polyad.cli.options import ACCURACY, LABELS, MODEL, OUTPUT, flag, option
 from polyad.scene.arguments import check_arguments
-from polyad.scene.files.option_values import (
-    CLASSES,
-    REGRESSION,
-    check_bounds,
-    check_task,
-)
+from polyad.scene.files.option_values import CLASSES, REGRESSION, check_bounds, check_task
 from polyad.terminal import brief, fail, on_terminal, replaced_line, report_line, say, steps
 
 if TYPE_CHECKING:
@@ -110,13 +105,10 @@ def train(
     """Train a model on the labeled pixels of a scene."""
     check_task(task)
     of_classes: dict[str, object] = {
-        "--merge": merge,
-        "--colors": colors,
-        "--samples-per-class": samples_per_class,
-        "--objective": objective != "overall",
-        "--groups": groups,
+        "--merge": merge, "--colors": colors, "--samples-per-class": samples_per_class,
+        "--objective": objective != "overall", "--groups": groups,
         "--cross-validate": cross_validate,
-    }
+    }  # fmt: skip
     if task == REGRESSION:
         opt.refuse(of_classes, "is for classes; leave it out, or train with --task classes")
     else:
@@ -142,7 +134,7 @@ def train(
     cube = polyad.open_scene(scene, max_bytes=max_bytes, remote=remote, nodata=nodata)
     cube = polyad.select_bands(cube, bands, drop_nm)
     cube = polyad.scene.restrict_scene(cube, mask=mask, bbox=bbox, max_bytes=max_bytes)
-    reading: dict[str, Any] = {"layer": layer, "all_touched": all_touched, "max_bytes": max_bytes}
+    reading: opt.Reading = {"layer": layer, "all_touched": all_touched, "max_bytes": max_bytes}
     options: dict[str, Any] = {"rank": rank, "hidden": hidden, "solver": solver, "epochs": epochs}
     options = {name: value for name, value in options.items() if value is not None}
     options |= {"window": window, "random_state": seed, "max_bytes": max_bytes}
@@ -152,34 +144,45 @@ def train(
         marks = polyad.scene.open_values(labels, cube, field=field, units=units, **reading)
         model = polyad.scene.train_regression(
             cube, marks, bounds=bounds, verbose=int(bar), **options
-        ).with_nodata(nodata)
-        model.save(out)
+        )
     else:
         marks = polyad.open_labels(labels, cube, field=_one(field), groups=groups, **reading)
         options |= {"objective": objective, "merge": merge or ()}
-        drawing: dict[str, Any] = {"samples_per_class": samples_per_class, "colors": palette}
-        model = polyad.train(cube, marks, verbose=int(bar), **drawing, **options)
-        model = model.with_nodata(nodata)
+        model = polyad.train(
+            cube,
+            marks,
+            verbose=int(bar),
+            samples_per_class=samples_per_class,
+            colors=palette,
+            **options,
+        )
         if cross_validate:
             options["preset"] = "fast" if model.recipe is None else model.recipe.preset
             options |= {"pixels": model.training.pixels, "statistics": model.statistics}
             found = polyad.cross_validate(cube, marks, progress=bar, **options)
             model = model.with_accuracy(found)
-        model.save(out)
+    model = model.with_nodata(nodata)
+    model.save(out)
+    if task != REGRESSION:
         polyad.scene.cache_propagation(model, cube, progress=bar)
     if report:
-        files: dict[str, Any] = {"scene": scene, "labels": labels, "mask": mask, "model": out}
-        record = opt.record_run(context, hashes, **files, colors=colors)
-        about: dict[str, Any] = {"title": Path(scene).stem, "facts": {"Seed": str(seed)}}
+        record = opt.record_run(
+            context, hashes, scene=scene, labels=labels, mask=mask, model=out, colors=colors
+        )
         if merge:
             marks = polyad.scene.merge_labels(marks, merge)
-        polyad.scene.write_training_report(report, model, cube, marks, record=record, **about)
+        polyad.scene.write_training_report(
+            report,
+            model,
+            cube,
+            marks,
+            record=record,
+            title=Path(scene).stem,
+            facts={"Seed": str(seed)},
+        )
     result, lines = _described(model, cross_validate)
-    say(
-        {"model": str(out), **result, "goal": goal},
-        as_json,
-        "".join(lines) + f"; model: {out}" + ("" if report is None else f"\nreport: {report}"),
-    )
+    text = "".join(lines) + f"; model: {out}" + ("" if report is None else f"\nreport: {report}")
+    say({"model": str(out), **result, "goal": goal}, as_json, text)
 
 
 def _one(field: Sequence[str] | None) -> str | None:
@@ -228,12 +231,12 @@ def _described(model: SceneModel, cross_validated: bool) -> tuple[dict[str, Any]
         "not_tested": None if accuracy is None else accuracy.not_tested,
         "cross_validation": None if accuracy is None else accuracy.to_dict(),
     }
-    scores = [] if model.score_line is None else [f"by its own labels: {model.score_line}\n"]
+    scores = [] if model.score_line is None else [f"spatial cross-validation: {model.score_line}\n"]
     scores += [f"not tested: {model.untested_line}\n"] if model.untested_line else []
     if cross_validated:
         scores.append(f"\n{accuracy}\n\n")
     elif accuracy is not None and accuracy.spatial is not None:
-        scores.append(f"right of each class: {accuracy.class_line}\n")
+        scores.append(f"recall by class: {accuracy.class_line}\n")
         scores += [f"{accuracy.needed_line}\n"] if accuracy.needed_line else []
     labels = f"labels: {brief(result['labels'])}{without_data}\n"
     pixels = f"{count} pixels of {len(model.classes)} classes {learned}"
@@ -264,24 +267,34 @@ def evaluate(
     as_json: opt.AsJson = False,
 ) -> None:
     """Score a model on labeled pixels that it was not trained on."""
-    files: dict[str, Any] = {"model": model, "scene": scene, "labels": labels, "mask": mask}
-    scores = {"file of scores": out}
-    limits: dict[str, Any] = {"bbox": bbox, "coverage": coverage, "force": force, "remote": remote}
-    check_arguments(outputs=scores, report=report, **files, **limits)
+    check_arguments(
+        outputs={"file of scores": out},
+        report=report,
+        model=model,
+        scene=scene,
+        labels=labels,
+        mask=mask,
+        bbox=bbox,
+        coverage=coverage,
+        force=force,
+        remote=remote,
+    )
     fitted = polyad.SceneModel.load(model)
     cube = polyad.open_scene(scene, max_bytes=max_bytes, remote=remote, nodata=nodata)
     cube = polyad.scene.restrict_scene(cube, mask=mask, bbox=bbox, max_bytes=max_bytes)
-    reading: dict[str, Any] = {"layer": layer, "all_touched": all_touched, "max_bytes": max_bytes}
-    record = opt.record_run(context, hashes, **files) if report else None
+    reading: opt.Reading = {"layer": layer, "all_touched": all_touched, "max_bytes": max_bytes}
     if fitted.values is None:
         marks = polyad.open_labels(labels, cube, field=_one(field), **reading)
     else:
-        targets = field or [target.name for target in fitted.value_fit.targets]
-        marks = polyad.scene.open_values(labels, cube, field=targets, **reading)
+        marks = polyad.scene.open_values(
+            labels, cube, field=field or fitted.value_fit.names, **reading
+        )
     options: dict[str, Any] = {"adapt": adapt, "coverage": coverage, "progress": on_terminal()}
     if report:
-        options |= {"title": Path(scene).stem, "record": record}
-        found = polyad.scene.write_report(report, fitted, cube, marks, **options)
+        record = opt.record_run(context, hashes, model=model, scene=scene, labels=labels, mask=mask)
+        found = polyad.scene.write_report(
+            report, fitted, cube, marks, title=Path(scene).stem, record=record, **options
+        )
     else:
         found = polyad.scene.evaluation_of(fitted, cube, marks, **options)
     result = found.to_dict()

@@ -510,7 +510,7 @@ def map_lazy(
         Return the probabilities ``(y, x, class)`` instead of the map.
     adapt : bool, default=False
         See `polyad.map_scene`. A sample of the scene is computed for it at once; without, nothing
-        is read and another light is not noticed.
+        is read and a radiometric shift is not noticed.
 
     Returns
     -------

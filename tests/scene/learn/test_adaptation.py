@@ -101,7 +101,7 @@ def test_an_adapted_map_is_that_of_the_untouched_scene(kind, light, scene, model
 
 @pytest.mark.parametrize("light", LIGHTS)
 def test_another_light_is_said_in_one_sentence(light, scene, models):
-    with pytest.warns(PolyadWarning, match="in another light") as told:
+    with pytest.warns(PolyadWarning, match="radiometric shift") as told:
         map_scene(models["fast"], moved(scene, *LIGHTS[light]))
     assert len(told) == 1
     sentence = str(told[0].message)
@@ -120,7 +120,7 @@ def test_a_model_for_other_scenes_is_adapted_by_itself_and_says_so(scene, models
         "adapted to the scene's light by one gain and one offset: its values are about 1.30 times "
         "the training scene's plus 150"
     )
-    with pytest.warns(PolyadWarning, match="in another light"):
+    with pytest.warns(PolyadWarning, match="radiometric shift"):
         left = adapt_model(models["other-scenes"], other, adapt=False)
     assert left.adapted is None
 
@@ -199,7 +199,7 @@ def test_what_cannot_be_adapted_is_refused_in_one_sentence(scene, labels, models
 
 def test_a_bare_classifier_maps_another_light_without_adapting(scene, labels):
     bare = train(scene, labels, window=1, samples_per_class=5, estimator=GaussianNB())
-    with pytest.warns(PolyadWarning, match="in another light") as told:
+    with pytest.warns(PolyadWarning, match="radiometric shift") as told:
         map_scene(bare, moved(scene, 1.3, 200))
     assert "--adapt" not in str(told[0].message)
 

@@ -271,7 +271,7 @@ def model_facts(model: SceneModel, scene: Scene | None = None) -> dict[str, str]
         "Network": weights,
         "Training": epochs and f"{epochs} epochs",
         "Steps": steps,
-        "By its own labels": model.score_line,
+        "Spatial cross-validation": model.score_line,
         "Not tested by these": model.untested_line,
         "Bands left out": model.spectral.left_out,
         "Corrupt pixels of the training scene": replaced

@@ -207,7 +207,7 @@ _SIDE = 4.2  # inches of a panel
 
 
 def value_figure(values: xr.DataArray, targets: Sequence[Target]) -> Figure:
-    """Draw a map of values with its colors explained, a panel for each target.
+    """Draw a map of a regression target with its colors explained, a panel for each target.
 
     Parameters
     ----------

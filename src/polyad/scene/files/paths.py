@@ -18,7 +18,7 @@ from polyad.text import clean_name
 
 ENDINGS: dict[str, tuple[str, ...]] = {
     "map": (".tif", ".tiff", ".hdr", ".img", ".png", ".nc", ".zarr", ".npy"),
-    "map of values": (".tif", ".tiff", ".png", ".nc", ".npy"),
+    "map of a regression target": (".tif", ".tiff", ".png", ".nc", ".npy"),
     "file of probabilities": (".tif", ".tiff"),
     "file of uncertainty": (".tif", ".tiff"),
     "file of set sizes": (".tif",),
@@ -349,7 +349,7 @@ _HEAD = 2**16  # bytes that are read at the beginning and at the end of a file
 NPY_HEAD = 256  # bytes before the ids of a map; numpy itself takes 128
 QML_MARK = "written by polyad; QGIS drops this line when it saves the style"
 LABELS = "class labels"  # the tag "quantity" of a GeoTIFF that holds labels and no map
-VALUES = "predicted value"  # that of a map of values
+VALUES = "predicted value"  # that of a map of a regression target
 DEVIATION = "standard deviation of the predicted value"  # and of what is written beside it
 # What a sample says in its field `drawn_from`, after the name of the file
 DRAWN_FROM = "drawn_from"

@@ -179,7 +179,7 @@ class CrossValidation(Record):
     >>> y = np.arange(12) % 2
     >>> held = HeldOutLabels(y, np.where(right, y, 1 - y), SpatialFolds(place % 3, place, 8))
     >>> print(cross_validation(held, ["corn", "soil"]).line)
-    83.3 % overall, 83.3 % average, kappa 0.67, on 12 labels held out by blocks of 8 pixels
+    OA 83.3 %, AA 83.3 %, kappa 0.67, on 12 labels held out by blocks of 8 pixels
     """
 
     method: Literal["outer", "choice"]
@@ -244,10 +244,8 @@ class CrossValidation(Record):
             )
         found = self.spatial
         kappa = "" if found.kappa is None else f", kappa {found.kappa:.2f}"
-        return (
-            f"{100 * found.overall:.1f} % overall, {100 * found.average:.1f} % average"
-            f"{kappa}, on {found.labels:,} labels held out by {found.where}"
-        )
+        scores = f"OA {100 * found.overall:.1f} %, AA {100 * found.average:.1f} %{kappa}"
+        return f"{scores}, on {found.labels:,} labels held out by {found.where}"
 
     @property
     def class_line(self) -> str:

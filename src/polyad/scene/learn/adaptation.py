@@ -1,4 +1,4 @@
-r"""A model used in another light: another day, sensor setting or unit, and no label.
+r"""Radiometric normalization: a model on another day, sensor setting or unit, without a label.
 
 What changes a band's values is taken for affine, :math:`x' = a_b x + b_b`. Four ways to undo it are
 tried, from the least to the most free: none; one gain and one offset for all bands; those of each
@@ -37,7 +37,7 @@ from polyad.scene.raster.scene import LEAST, RadiometricSample, Scene, sample_pi
 
 Array = npt.NDArray[Any]
 
-# A scene is in another light if some way brings its pixels this much nearer to known spectra: the
+# There is a radiometric shift if some way brings its pixels this much nearer to known spectra: the
 # halves of three scenes, whose content differs and whose light does not, stay below 1.2.
 OUTSIDE, MARGIN = 1.25, 0.5
 # So many times as far from the training scene's spectra as these from each other, no light explains
@@ -92,7 +92,7 @@ class Comparison:
 
     @property
     def outside(self) -> bool:
-        """Whether the scene is in another light."""
+        """Whether there is a radiometric shift from the training scene."""
         return self.distance > OUTSIDE * self.nearest + MARGIN
 
     @property
@@ -150,7 +150,7 @@ def adapt_model(
         A sample of it is read. The scene that the model was trained on is never adapted to.
     adapt : bool, optional
         By default, a model trained with ``goal="other-scenes"`` is adapted to a scene that is
-        clearly in another light, and any other model is not.
+        clearly shifted, and any other model is not.
 
     Returns
     -------
@@ -171,7 +171,7 @@ def find_adaptation(
 ) -> Adaptation | None:
     """Return how the model is adapted to a scene, None where nothing is to be done or known.
 
-    Warns where the model is not adapted to a scene that is in another light, or that is unlike the
+    Warns where the model is not adapted to a scene with a radiometric shift, or that is unlike the
     training scene in any; see `adapt_model`.
     """
     if model.adapted is not None:
@@ -460,8 +460,8 @@ def _unlike(found: Comparison) -> str:
 def _warning(found: Comparison, adaptable: bool) -> str:
     remedy = "map with --adapt (in Python, adapt=True), or train" if adaptable else "train"
     return (
-        "the scene is in another light than the one the model was trained on, and its map may be "
-        f"wrong: its values are {_in_words(found.common)}, and {100 * found.share_outside:.0f} % "
+        "radiometric shift from the training scene, the map may be wrong: the scene's values are "
+        f"{_in_words(found.common)}, and {100 * found.share_outside:.0f} % "
         "of them lie beyond the 1st and 99th percentile of the training pixels; "
         f"{remedy} on labels of this scene"
     )

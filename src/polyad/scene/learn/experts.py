@@ -69,7 +69,7 @@ class TrainSettings:
     folds : int
         By which experts are weighed; with 0 the prior expert is fitted.
     score : bool
-        Whether time is spent on the accuracy of the model by its own labels.
+        Whether time is spent on the accuracy of the model by spatial cross-validation.
     verbose : bool
         Whether bars are shown.
     parameters : mapping

@@ -275,7 +275,7 @@ def _fit_experts(
         points=len(some),
     )
     scaler = ModeStandardScaler(-1).fit(fits.take(Expert("plain", 1, 0)))
-    # All outputs of the first block first, so that a map of values alone can drop the rest
+    # All outputs of the first block first, so that a map of targets alone can drop the rest
     members.sort(key=lambda member: member.group)
     estimator = joined(members, scaler, output.window)
     found = estimator.predict(fits.take(Expert("plain", output.window, 0)))

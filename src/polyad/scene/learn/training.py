@@ -220,7 +220,7 @@ def train_on(
         Of the scene, if they are known; for the best preset.
     **options
         Other options of `train`. With ``score=False`` no time is spent on the accuracy of the
-        model by its own labels.
+        model by spatial cross-validation.
     """
     settings = TrainSettings.of(**options)
     check_preset(settings.preset, settings.goal, settings.objective)

@@ -98,7 +98,7 @@ def block_classifier(
     """Return the function that classifies one tile, read with its halo, by the network alone.
 
     It takes a block whose halo is half the model's window, and returns ids ``(h, w)`` and, if
-    asked for, probabilities ``(h, w, classes)``. A model of values gives 1 where it has some, and
+    asked for, probabilities ``(h, w, classes)``. A regression model gives 1 where it has some, and
     the numbers themselves, with their standard deviations if ``probabilities`` are asked for; see
     `ValueSheet`. The pieces of a tile are shared out among as many threads as torch has.
     """
@@ -155,7 +155,7 @@ def block_classifier(
 
 
 def with_outputs(model: SceneModel, uncertainty: bool) -> SceneModel:
-    """Return a model of values with no more outputs and hidden units than a map takes."""
+    """Return a regression model with no more outputs and hidden units than a map takes."""
     if model.values is None or uncertainty or not model.values.folds:
         return model
     return replace_fields(model, estimator=part_of(model.estimator, len(model.values.targets)))

@@ -75,7 +75,7 @@ def export_onnx(
             )
         model.to_onnx(path)
         return
-    model.check_classes("a model of values cannot be exported yet")
+    model.check_classes("a regression model cannot be exported yet")
     steps = [] if model.recipe is None else [STEPS[step.step] for step in model.recipe.steps]
     if steps and not network_only:
         raise InputError(

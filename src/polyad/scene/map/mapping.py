@@ -355,7 +355,7 @@ def plan_map(model: SceneModel, scene: Scene, path: AnyPath, request: MapRequest
                 "the model predicts values, which have no probabilities; leave out --probabilities "
                 "and --probability-type, and ask for --uncertainty to have their standard deviation"
             )
-        paths.check_ending(path, "map of values")
+        paths.check_ending(path, "map of a regression target")
     scene = model.view(scene)
     adaptation = find_adaptation(model, scene, request.adapt)
     adapted = model if adaptation is None else adaptation.apply(model)
@@ -374,7 +374,7 @@ def map_file(
     progress: bool = False,
     **options: Unpack[MapFileOptions],
 ) -> int:
-    """Map a scene into a file: classes, or the numbers that a model of values predicts.
+    """Map a scene into a file: classes, or the numbers that a regression model predicts.
 
     A GeoTIFF or Zarr store is written tile by tile, so neither scene nor map need fit in memory;
     the other kinds are made from the whole map.

@@ -96,7 +96,7 @@ def class_dataset(frame: MapFrame, ids: Array) -> xr.Dataset:
 
 
 def value_dataset(frame: MapFrame, bands: Array) -> xr.Dataset:
-    """Return what is written of a map of values: a variable for each target."""
+    """Return what is written of a map of a regression target: a variable for each target."""
     variables = {}
     names = variable_names(frame.targets)
     for values, target, name in zip(bands, frame.targets, names, strict=True):

@@ -68,7 +68,7 @@ class MapFrame:
     classes : tuple of ClassInfo
         Of a class map, which has one band of ids.
     targets : tuple of Target
-        Of a map of values, which has one band for each.
+        Of a map of a regression target, which has one band for each.
     coords : mapping, optional
         Coordinates along y and x; by default those that the grid gives.
     attrs : mapping

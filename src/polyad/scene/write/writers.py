@@ -1,4 +1,4 @@
-"""Class maps and maps of values to files, window by window or whole, with what goes with them.
+"""Class maps and maps of regression targets to files, window by window or whole.
 
 The file's ending chooses the format.
 """
@@ -177,7 +177,7 @@ class MapWriter:
         self.sets = sets
         self._set_paths = [] if sets is None else list(set_paths(self.path).values())
         if targets:
-            check_ending(path, "map of values")
+            check_ending(path, "map of a regression target")
         check_distinct(self.path, self.probabilities, self.uncertainty, *self._set_paths)
 
     def __enter__(self) -> Self:
@@ -236,7 +236,7 @@ class MapWriter:
         window : (slice, slice)
             Rows and columns of the scene.
         mapped : array of int, shape (rows, columns)
-            Class ids, 0 for pixels that are not mapped; not kept of a map of values.
+            Class ids, 0 for pixels that are not mapped; not kept of a map of a regression target.
         numbers : array of float, shape (rows, columns, bands), optional
             NaN where not mapped. Of classes their probabilities, wanted if and only if the writer
             was given a path for them or for the uncertainty, or a rule for sets. Else values,
