@@ -287,7 +287,10 @@ def evaluate(
         marks = polyad.open_labels(labels, cube, field=_one(field), **reading)
     else:
         marks = polyad.scene.open_values(
-            labels, cube, field=field or fitted.value_fit.names, **reading
+            labels,
+            cube,
+            field=field or [target.name for target in fitted.value_fit.targets],
+            **reading,
         )
     options: dict[str, Any] = {"adapt": adapt, "coverage": coverage, "progress": on_terminal()}
     if report:
