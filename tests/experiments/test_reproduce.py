@@ -3,9 +3,7 @@
 import csv
 import io
 import json
-import re
 from dataclasses import replace
-from importlib.resources import files
 from pathlib import Path
 
 import numpy as np
@@ -59,7 +57,7 @@ def table(out, name):
 
 def test_everything_is_written_and_a_second_call_does_no_run(out):
     names = {p.name for p in out.rglob("*") if p.is_file()}
-    assert {"report.html", "paper.md", "table-2.csv", f"table-3-{TINY}.md"} <= names
+    assert {"paper.md", "table-2.csv", f"table-3-{TINY}.md"} <= names
     for figure in ("figure-1", "figure-2", "figure-3", "figure-4", "figure-5", f"errors-{TINY}"):
         assert {f"{figure}.svg", f"{figure}.png"} <= names
     assert {"table-1-none-5.csv", "table-4-pixel-5.csv", "table-4-band-offset-5.csv"} <= names
@@ -68,28 +66,14 @@ def test_everything_is_written_and_a_second_call_does_no_run(out):
     assert (out / "paper.md").read_text() == before
 
 
-def test_the_report_names_the_missing_scene_and_fills_no_cell_of_it(out):
-    html = (out / "report.html").read_text()
-    assert "Missing scenes" in html
-    assert "polyad fetch botswana" in html
-    assert str(Path.home()) not in (out / "paper.md").read_text()
+def test_the_page_names_the_missing_scene_and_fills_no_cell_of_it(out):
     page = (out / "paper.md").read_text()
+    assert "polyad fetch botswana" in page
+    assert str(Path.home()) not in page
     text = page.split("### Table 1")[1].split("###")[0]
     rows = [line.split("|") for line in text.splitlines() if line.startswith("| Rank-1")]
     assert rows
     assert all("±" in row[2] and row[3].strip()[0] == MISSING for row in rows)
-
-
-def test_the_report_is_one_file_with_maps_in_the_style_of_all_reports(out):
-    html = (out / "report.html").read_text()
-    assert not re.search(r'(src|href)="(?!data:)', html)
-    assert html.count('class="pixels"') == 13  # ground truth and 4 models x 3 noises
-    assert TINY in html
-    style = (files("polyad.scene.assess") / "templates/style.css").read_text()
-    assert html.startswith("<!doctype html>")
-    assert style.strip() in html
-    assert "default-src 'none'" in html
-    assert '<meta name="generator" content="polyad">' in html
 
 
 def test_means_in_the_csv_are_those_of_the_records(out):
@@ -129,7 +113,6 @@ def test_a_report_alone_does_no_run_and_links_to_remarks_only_where_there_are_so
     (tmp_path / NOTES).write_text("Mine.")
     reproduce(Plan([TINY], runs=0), out=tmp_path, progress=False)
     assert f"[{NOTES}]({NOTES})" in (tmp_path / "paper.md").read_text()
-    assert NOTES in (tmp_path / "report.html").read_text()
 
 
 # --- the command ---------------------------------------------------------------------------------
@@ -141,8 +124,8 @@ def test_an_option_takes_several_values_in_a_row_or_one_by_one(tmp_path, capsys)
     assert call(*asked.split(), "--out", tmp_path) == 0
     said = json.loads(capsys.readouterr().out)
     assert said["runs_done"] == 2 * 2 * 2
-    assert said["report"] == str(tmp_path / "report.html")
-    assert (tmp_path / "report.html").exists()
+    assert said["report"] == str(tmp_path / "paper.md")
+    assert (tmp_path / "paper.md").exists()
 
 
 @pytest.mark.parametrize(

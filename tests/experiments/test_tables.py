@@ -86,7 +86,6 @@ def test_an_entry_shows_ours_the_papers_and_the_difference():
 def test_tables_escape_what_their_format_reserves():
     table = Table("t", "100 % & more", ("a", "b"), (("x_1|y", "<b>"),), "note")
     assert r"x_1\|y" in table.markdown()
-    assert "&lt;b&gt;" in table.html()
 
 
 @pytest.mark.parametrize(

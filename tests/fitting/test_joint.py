@@ -102,12 +102,8 @@ def test_adam_step_is_that_of_torch(decay, network_of):
 @pytest.mark.parametrize("head_start", [0.0, 2.0])
 def test_joint_is_plain_adamw_on_all_weights(loss, head_start, network_of, problem_of):
     network, problem = network_of(), problem_of(loss=loss)
-    fit = fit_joint(
-        network,
-        problem,
-        EpochLoop(30),
-        JointSettings(0.02, 0.05, head_start=head_start),
-    )
+    settings = JointSettings(0.02, 0.05, head_start=head_start)
+    fitted, history, _ = fit_joint(network, problem, EpochLoop(30), settings)
     twin = copy.deepcopy(network)
     optimizer = adamw(twin, 0.05, 0.02)
     seen = []
@@ -119,8 +115,8 @@ def test_joint_is_plain_adamw_on_all_weights(loss, head_start, network_of, probl
         value.backward()
         optimizer.step()
         seen.append(float(value.detach()))
-    assert fit.history.loss == pytest.approx(seen, rel=1e-12)
-    for name, parameter in fit.network.named_parameters():
+    assert history.loss == pytest.approx(seen, rel=1e-12)
+    for name, parameter in fitted.named_parameters():
         assert_close(parameter, twin.get_parameter(name), rtol=1e-9, atol=1e-9)
 
 
@@ -128,23 +124,18 @@ def test_a_weight_too_large_to_rebuild_goes_through_autograd(monkeypatch, networ
     assert choose_gradient(network_of()) is written_gradient
     huge = RankRNet((1000, 1000), 60, 2, 1, device="meta")
     assert choose_gradient(huge) is autograd_gradient
-    expected = fit_joint(network_of(), problem_of(), EpochLoop(5), JointSettings(0.01))
+    _, expected, _ = fit_joint(network_of(), problem_of(), EpochLoop(5), JointSettings(0.01))
     monkeypatch.setattr(solver, "MAX_REBUILT", 0)
-    other = fit_joint(network_of(), problem_of(), EpochLoop(5), JointSettings(0.01))
-    assert other.history.loss == pytest.approx(expected.history.loss, rel=1e-12)
+    _, other, _ = fit_joint(network_of(), problem_of(), EpochLoop(5), JointSettings(0.01))
+    assert other.loss == pytest.approx(expected.loss, rel=1e-12)
 
 
 def test_minibatches_are_shuffled_by_the_generator_alone(network_of, problem_of):
     def run(seed):
         generator = torch.Generator().manual_seed(seed)
-        fit = fit_joint(
-            network_of(),
-            problem_of(),
-            EpochLoop(4),
-            JointSettings(0.01, batch_size=6),
-            generator=generator,
-        )
-        return fit.history.loss
+        batches = JointSettings(0.01, batch_size=6)
+        fit = fit_joint(network_of(), problem_of(), EpochLoop(4), batches, generator=generator)
+        return fit[1].loss
 
     assert run(3) == run(3)
     assert run(3) != run(4)
@@ -152,8 +143,8 @@ def test_minibatches_are_shuffled_by_the_generator_alone(network_of, problem_of)
 
 def test_going_on_from_a_state_is_one_long_fit(network_of, problem_of):
     settings = JointSettings(0.01, head_start=1.0)
-    whole = fit_joint(network_of(), problem_of(), EpochLoop(8), settings)
-    half = fit_joint(network_of(), problem_of(), EpochLoop(4), settings)
-    rest = fit_joint(half.network, problem_of(), EpochLoop(4), settings, state=half.state)
-    assert half.history.loss + rest.history.loss == whole.history.loss
-    assert half.state.steps == 4  # the state handed in was copied
+    _, whole, _ = fit_joint(network_of(), problem_of(), EpochLoop(8), settings)
+    network, half, state = fit_joint(network_of(), problem_of(), EpochLoop(4), settings)
+    _, rest, _ = fit_joint(network, problem_of(), EpochLoop(4), settings, state=state)
+    assert half.loss + rest.loss == whole.loss
+    assert state.steps == 4  # the state handed in was copied

@@ -14,7 +14,7 @@ ASK = "polyad reproduce --scene standin-tiny --model cnn dense --samples-per-cla
 def test_experiments_are_resumed_where_they_stopped(user):
     printed = user.types(f"{ASK} --runs 1 --epochs 2")
     assert "2 runs done, 2 in the report" in printed
-    assert "report: polyad-paper/report.html" in printed
+    assert "report: polyad-paper/paper.md" in printed
 
     paper = user / "polyad-paper"
     before = records(paper)
@@ -25,7 +25,7 @@ def test_experiments_are_resumed_where_they_stopped(user):
     assert set(before) < set(after)
     assert len(after) == 4
     assert all(0 < json.loads(line)["scores"]["2"]["oa"] <= 1 for line in after)
-    assert "Dense FNN" in (paper / "report.html").read_text()
+    assert "Dense FNN" in (paper / "paper.md").read_text()
     assert list(paper.glob("tables/*.csv"))
     assert list(paper.glob("figures/*.png"))
 

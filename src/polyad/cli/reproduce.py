@@ -10,7 +10,7 @@ import typer
 
 from polyad.cli import options as opt
 from polyad.cli.options import ADVANCED, DATA, OUTPUT, RUNS, flag, option
-from polyad.scene.files.paths import check_kind
+from polyad.errors import InputError
 from polyad.terminal import put, say
 
 NOTHING_RUN = 3  # exit code: the scenes asked for are not on this machine
@@ -68,8 +68,8 @@ def reproduce(
     as_json: opt.AsJson = False,
 ) -> None:
     """Run the paper's experiments: records, tables, figures, report."""
-    if not force:
-        check_kind(out / "report.html", "report")
+    if not force and (out / "paper.md").exists() and not (out / "records").is_dir():
+        raise InputError(f"{out / 'paper.md'} is not a page of polyad reproduce; pass --force")
     from polyad import experiments
 
     given = {

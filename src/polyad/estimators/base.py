@@ -250,8 +250,7 @@ class RankREstimator(_Learned, BaseEstimator):
             head_start=HEAD_START if settings["schedule"] == "head start" else 0.0,
             cosine_steps=epochs * len(batch_slices(len(problem), batch)) if cosine else None,
         )
-        fit = fit_joint(network, problem, loop, joint, generator=self._random, state=state)
-        return fit.network, fit.history, fit.state
+        return fit_joint(network, problem, loop, joint, generator=self._random, state=state)
 
     # -- settings -----------------------------------------------------------------------------
 

@@ -1,8 +1,8 @@
 """`reproduce`: from names to records, tables, figures and report.
 
-The results are written as ``report.html``, one file, and as a Markdown page with its figures beside
-it. Every number comes from the records or from the paper's own tables. Remarks are written by hand,
-in a page of their own.
+The results are written as a Markdown page with its figures and tables beside it. Every number
+comes from the records or from the paper's own tables. Remarks are written by hand, in a page of
+their own.
 """
 
 from __future__ import annotations
@@ -10,9 +10,8 @@ from __future__ import annotations
 import os
 import shlex
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from itertools import product
 from pathlib import Path
 
 from polyad.atomic import replacing
@@ -20,13 +19,10 @@ from polyad.errors import InputError, SceneError
 from polyad.experiments import figures
 from polyad.experiments.records import MapStore, RecordStore
 from polyad.experiments.runs import Spread, run_all
-from polyad.experiments.scenes import load_scene, present_scenes, scene_title
-from polyad.experiments.settings import MODELS, NOISES, Plan
-from polyad.experiments.statistics import Cell, Results
+from polyad.experiments.scenes import present_scenes, scene_title
+from polyad.experiments.settings import Plan
+from polyad.experiments.statistics import Results
 from polyad.experiments.tables import all_tables, write_tables
-from polyad.scene.assess.pages import PageFigure, PageImage, page_image, render
-from polyad.scene.draw.color import class_picture
-from polyad.scene.raster.classes import ClassInfo
 
 TITLE = "The paper again: Rank-R FNN on hyperspectral scenes"
 NOTES = "findings.md"  # written by hand; a page that has one beside it links to it
@@ -66,7 +62,7 @@ class Reproduction:
     Attributes
     ----------
     out : Path
-        Holds ``report.html``, ``paper.md``, ``tables``, ``figures``, ``maps`` and ``records``.
+        Holds ``paper.md``, ``tables``, ``figures``, ``maps`` and ``records``.
     runs_done : int
         Runs of this call.
     runs_there : int
@@ -87,7 +83,7 @@ class Reproduction:
     @property
     def report(self) -> Path:
         """The report's file."""
-        return self.out / "report.html"
+        return self.out / "paper.md"
 
 
 def reproduce(
@@ -130,7 +126,7 @@ def reproduce(
     >>> plan = Plan(["standin-tiny"], ["rank-1"], [5], ["none"], runs=1, epochs=2)
     >>> done = reproduce(plan, out=tempfile.mkdtemp(), progress=False)
     >>> done.runs_done, done.report.name
-    (1, 'report.html')
+    (1, 'paper.md')
     """
     plan = Plan() if plan is None else plan
     if jobs < 1:
@@ -143,16 +139,15 @@ def reproduce(
     records, maps = RecordStore(home / "records"), MapStore(home / "maps")
     done = run_all(pending, records, maps, jobs=jobs, progress=progress, spread=spread)
     report = Report(home, plan, missing)
-    write_tables(report.all_tables, home / "tables")
+    write_tables(report.tables, home / "tables")
     figures.write_figures(report.figures, home / "figures")
-    for name, text in (("paper.md", report.markdown()), ("report.html", report.html())):
-        with replacing(home / name) as temporary:
-            temporary.write_text(text, encoding="utf-8")
+    with replacing(home / "paper.md") as temporary:
+        temporary.write_text(report.markdown(), encoding="utf-8")
     return Reproduction(home, done, len(report.results.all()), missing)
 
 
 class Report:
-    """Tables and figures of all results, for the Markdown page and the HTML report alike.
+    """Tables and figures of all results, and the page that shows them.
 
     Parameters
     ----------
@@ -165,7 +160,7 @@ class Report:
     """
 
     def __init__(self, home: Path, plan: Plan, missing: Mapping[str, str]) -> None:
-        self.missing, self.maps = missing, MapStore(home / "maps")
+        self.missing, maps = missing, MapStore(home / "maps")
         self.results = results = Results(RecordStore(home / "records").load())
         shown = home.name if home.is_absolute() else str(home)
         self.command = f"{plan.command()} --out {shlex.quote(shown)}"
@@ -178,14 +173,13 @@ class Report:
             for (scene, data), count in counts.items()
             if data is not None and scene in self.scenes
         ]
-        self.all_tables = all_tables(results, plan, missing)
-        self.tables = [table.on_page() for table in self.all_tables if table.shown != 0]
+        self.tables = all_tables(results, plan, missing)
         present = [scene for scene in plan.scene if scene not in missing]
         self.figures = figures.scenes_figure(present)
         self.figures |= figures.paper_figures(results, self.scenes, plan.samples_per_class)
         for scene in present:
             first = plan.samples_per_class[0]
-            self.figures |= figures.errors_figure(results, scene, self.maps, first)
+            self.figures |= figures.errors_figure(results, scene, maps, first)
 
     def markdown(self) -> str:
         """Return the page; it expects ``figures/*.png`` beside it."""
@@ -202,44 +196,7 @@ class Report:
             lines += [f"![{title.partition('. ')[0]}](figures/{name}.png)", "", f"*{title}*", ""]
         lines += ["## Tables", "", FILES, ""]
         for table in self.tables:
-            note = [table.note, ""] if table.note else []
-            lines += [f"### {table.title}", "", *note, table.markdown(), ""]
+            if table.shown != 0:
+                note = [table.note, ""] if table.note else []
+                lines += [f"### {table.title}", "", *note, table.markdown(table.shown), ""]
         return "\n".join(lines)
-
-    def html(self) -> str:
-        """Return the report as the text of one HTML page."""
-        where = ", ".join(map(scene_title, self.scenes)) or "no scene yet"
-        return render(
-            "paper_report.html",
-            "polyad.experiments",
-            heading=TITLE,
-            summary=f"Runs of {where}. Beside each number stands the paper's, with the difference "
-            "in the paper's standard deviations.",
-            report=self,
-            method=f"{METHOD} {FILES}",
-            figures=[
-                PageFigure(title.partition(". ")[0], title.partition(". ")[2], picture)
-                for title, figure in self.figures.values()
-                for picture in [page_image(figure, title, dpi=120)]
-            ],
-            galleries=[
-                (scene_title(scene), *self._gallery(scene))
-                for scene in self.scenes
-                if scene not in self.missing
-            ],
-            record={"command": self.command},
-            scene_title=scene_title,
-        )
-
-    def _gallery(self, scene: str) -> tuple[list[PageImage], Sequence[ClassInfo]]:
-        """Return the ground truth and the map of the first run of each cell, and the classes."""
-        data = load_scene(scene)
-        shown = [page_image(class_picture(data.labels, data.classes), "Ground truth")]
-        for noise, n, model in product(NOISES, self.results.samples(scene), MODELS):
-            cell = Cell(scene, model, n, noise)
-            class_map, runs = self.maps.load(cell.name), self.results.runs(cell)
-            if class_map is not None and runs:
-                caption = f"{MODELS[model].title}, {n} per class, {NOISES[noise]}: "
-                caption += f"{100 * runs[0].final.oa:.1f} %"
-                shown.append(page_image(class_picture(class_map, data.classes), caption))
-        return shown, data.classes

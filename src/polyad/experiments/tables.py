@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -36,7 +36,6 @@ from polyad.experiments.statistics import (
     compare_paired,
     holm,
 )
-from polyad.scene.assess.pages import render
 from polyad.scene.files.benchmark_scenes import KNOWN_SCENES
 from polyad.scene.learn.sampling import BLOCK_SIDE
 from polyad.text import csv_text
@@ -128,9 +127,9 @@ class Table:
         """Return every cell as text."""
         return [[c.text() if isinstance(c, Entry) else c for c in row] for row in self.rows]
 
-    def markdown(self) -> str:
-        """Return the table as Markdown, without title and note."""
-        lines = [list(self.columns), ["---"] * len(self.columns), *self.texts()]
+    def markdown(self, shown: int | None = None) -> str:
+        """Return the table, or its first rows, as Markdown, without title and note."""
+        lines = [list(self.columns), ["---"] * len(self.columns), *self.texts()[:shown]]
         return "\n".join("| " + " | ".join(c.replace("|", "\\|") for c in r) + " |" for r in lines)
 
     def csv(self) -> str:
@@ -144,14 +143,6 @@ class Table:
             for row in self.rows
         ]
         return csv_text([heads, *rows])
-
-    def html(self) -> str:
-        """Return the table as HTML; all text is escaped."""
-        return render("table.html", "polyad.experiments", table=self)
-
-    def on_page(self) -> Table:
-        """Return the table with the rows that the page shows."""
-        return replace(self, rows=self.rows[: self.shown])
 
 
 def write_tables(tables: Sequence[Table], folder: str | os.PathLike[str]) -> None:

@@ -6,7 +6,6 @@ from .epochs import History as History
 from .epochs import OnEpoch as OnEpoch
 from .epochs import batch_slices as batch_slices
 from .joint import AdamState as AdamState
-from .joint import JointFit as JointFit
 from .joint import JointSettings as JointSettings
 from .joint import fit_joint as fit_joint
 from .modes import PrincipalAxes as PrincipalAxes

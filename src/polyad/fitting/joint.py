@@ -109,15 +109,6 @@ Gradient = Callable[[RankRNet, FlatWeights, Problem], Tensor]
 
 
 @dataclass(frozen=True)
-class JointFit:
-    """A fitted network, its history, and the optimizer's state, from which a fit can be resumed."""
-
-    network: RankRNet
-    history: History
-    state: AdamState
-
-
-@dataclass(frozen=True)
 class JointSettings:
     """How the joint solver steps.
 
@@ -159,7 +150,7 @@ def fit_joint(
     *,
     generator: torch.Generator | None = None,
     state: AdamState | None = None,
-) -> JointFit:
+) -> tuple[RankRNet, History, AdamState]:
     """Fit a copy of ``network`` to ``problem``.
 
     Parameters
@@ -176,7 +167,10 @@ def fit_joint(
 
     Returns
     -------
-    JointFit
+    network : RankRNet
+    history : History
+    state : AdamState
+        From which a fit can be resumed.
     """
     network = copy.deepcopy(network)
     weights = FlatWeights.of(network)
@@ -199,7 +193,7 @@ def fit_joint(
     with torch.no_grad():
         history = loop.run(network, one_epoch)
     weights.release(network)
-    return JointFit(network, history, state)
+    return network, history, state
 
 
 def choose_gradient(network: RankRNet) -> Gradient:
