@@ -170,11 +170,16 @@ class Outputs:
         same = {
             target
             for temporary, target in self._steps
-            if target in self._companions and _is_same(temporary, target)
+            if target in self._companions
+            and target.is_file()
+            and temporary.stat().st_size <= _SMALL
+            and filecmp.cmp(temporary, target, shallow=False)
         }
         undo: Undo = []
         try:
-            for old in dict.fromkeys(map(self._named, self._withdrawn)):
+            # A companion may be known by the name of a link to it
+            real = {path: Path(os.path.realpath(path)) for path in self._withdrawn}
+            for old in dict.fromkeys(r if r in self._companions else w for w, r in real.items()):
                 if os.path.lexists(old) and old not in same:
                     aside = self._hide(old)
                     undo.append((old, aside))
@@ -189,11 +194,6 @@ class Outputs:
             for name, kept in reversed(undo):
                 _restore(name, kept)
             raise
-
-    def _named(self, withdrawn: Path) -> Path:
-        """Return the name by which ``withdrawn`` is a companion, if it is one."""
-        real = Path(os.path.realpath(withdrawn))
-        return real if real in self._companions else withdrawn
 
     def _replace(self, temporary: Path, target: Path, undo: Undo) -> None:
         known = any(name == target for name, _ in undo)
@@ -211,7 +211,10 @@ class Outputs:
         else:
             if not known:
                 kept = self._hide(target)
-                _copy(target, kept)
+                try:  # a second name, or where that cannot be a second copy
+                    os.link(target, kept)
+                except (OSError, AttributeError):
+                    shutil.copy2(target, kept)
                 undo.append((target, kept))
             _move(temporary, target)
 
@@ -315,22 +318,6 @@ def _sync_path(path: Path, flags: int = os.O_RDWR) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def _is_same(temporary: Path, target: Path) -> bool:
-    return (
-        target.is_file()
-        and temporary.stat().st_size <= _SMALL
-        and filecmp.cmp(temporary, target, shallow=False)
-    )
-
-
-def _copy(target: Path, kept: Path) -> None:
-    """Give the content of ``target`` a second name, or where that cannot be a second copy."""
-    try:
-        os.link(target, kept)
-    except (OSError, AttributeError):  # not every system and file system has links
-        shutil.copy2(target, kept)
 
 
 def _move(temporary: Path, target: Path) -> None:

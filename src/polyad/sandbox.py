@@ -458,9 +458,7 @@ def _deny_files(
 
 
 def _libraries() -> list[Path]:
-    data = [
-        os.environ[name] for name in ("PROJ_DATA", "PROJ_LIB", "GDAL_DATA") if name in os.environ
-    ]
+    data = [os.environ[n] for n in ("PROJ_DATA", "PROJ_LIB", "GDAL_DATA") if n in os.environ]
     system = ["/usr", "/lib", "/lib64", "/etc/ld.so.cache", "/dev/null", "/dev/urandom",
               "/proc/self"]  # fmt: skip
     installed = [p for p in sys.path if p.endswith(("site-packages", "dist-packages"))]
@@ -567,20 +565,10 @@ def _record(kind: str, fields: dict[str, Any]) -> Any:
     return own(**fields)
 
 
-def _crs(wkt: str) -> Any:
-    from rasterio.crs import CRS
-
-    return CRS.from_wkt(wkt)
-
-
-def _affine(*numbers: float) -> Any:
-    from affine import Affine
-
-    return Affine(*numbers)
-
-
 _MAKERS: dict[str, Callable[..., Any]] = {
     "list": lambda *items: [*items], "tuple": lambda *items: items, "slice": slice, "path": Path,
     "dict": lambda keys, values: dict(zip(keys, values, strict=True)), "dtype": np.dtype,
-    "crs": _crs, "affine": _affine, "record": _record,
+    "crs": lambda wkt: importlib.import_module("rasterio.crs").CRS.from_wkt(wkt),
+    "affine": lambda *numbers: importlib.import_module("affine").Affine(*numbers),
+    "record": _record,
 }  # fmt: skip

@@ -17,7 +17,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from functools import lru_cache
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
 import torch
 from threadpoolctl import ThreadpoolController
@@ -104,47 +104,31 @@ def run_tasks(function: Callable[[Task], Result], tasks: Iterable[Task]) -> list
     with limit_threads(1):
         if workers < 2:
             return [function(task) for task in tasks]
-        shared = _Shared(function, tasks)
-        helping = [_helpers().submit(shared.work) for _ in range(workers - 1)]
+        left = deque(enumerate(tasks))  # threads may take from it and clear it at a time
+        results: dict[int, Result] = {}
+        errors: dict[int, Exception] = {}
+
+        def work() -> None:
+            while left:
+                try:
+                    place, task = left.popleft()
+                except IndexError:  # another thread took the last
+                    return
+                try:
+                    results[place] = function(task)
+                except Exception as error:
+                    errors[place] = error
+                    left.clear()
+
+        helping = [_helpers().submit(work) for _ in range(workers - 1)]
         try:
-            shared.work()
+            work()
         finally:
-            shared.stop()
+            left.clear()
             wait([begun for begun in helping if not begun.cancel()])
-        return shared.finished()
-
-
-class _Shared(Generic[Task, Result]):
-    """Tasks that several threads take from until none is left."""
-
-    def __init__(self, function: Callable[[Task], Result], tasks: list[Task]) -> None:
-        self._function = function
-        self._left = deque(enumerate(tasks))  # threads may take from it and clear it at a time
-        self._results: dict[int, Result] = {}
-        self._errors: dict[int, Exception] = {}
-
-    def work(self) -> None:
-        """Do one task after another."""
-        while self._left:
-            try:
-                place, task = self._left.popleft()
-            except IndexError:  # another thread took the last
-                return
-            try:
-                self._results[place] = self._function(task)
-            except Exception as error:
-                self._errors[place] = error
-                self.stop()
-
-    def stop(self) -> None:
-        """Begin no further task."""
-        self._left.clear()
-
-    def finished(self) -> list[Result]:
-        """Return the results in the order of the tasks, or raise the first error."""
-        if self._errors:
-            raise self._errors[min(self._errors)]
-        return [self._results[place] for place in sorted(self._results)]
+        if errors:
+            raise errors[min(errors)]
+        return [results[place] for place in range(len(tasks))]
 
 
 @lru_cache(maxsize=1)
@@ -230,7 +214,7 @@ class _Limits:
         self._inside: list[int] = []
         self._usual = 1
         self._blas: list[tuple[Any, int]] = []
-        self._thread = threading.local()
+        self.thread = threading.local()
 
     def enter(self, most: int) -> int:
         """Set the limit; return this thread's own number of threads."""
@@ -239,10 +223,10 @@ class _Limits:
             if not self._inside:
                 self._usual = own
                 self._blas = [(library, library.num_threads) for library in _blas_libraries()]
-            elif own in self._inside and not getattr(self._thread, "known", False):
+            elif own in self._inside and not getattr(self.thread, "known", False):
                 own = self._usual  # a thread that was started in another thread's block
             self._inside.append(most)
-            self.adopt()
+            self.thread.known = True  # its number, now or after the block, is its own
             torch.set_num_threads(min(most, own))
             self._limit_blas()
             return own
@@ -254,10 +238,6 @@ class _Limits:
             torch.set_num_threads(own)
             self._limit_blas()
 
-    def adopt(self) -> None:
-        """Take this thread's number, now or after the block, for its own."""
-        self._thread.known = True
-
     def _limit_blas(self) -> None:
         for library, usual in self._blas:
             library.set_num_threads(min([usual, *self._inside]))
@@ -268,7 +248,7 @@ _limits = _Limits()
 
 def _take_one_thread() -> None:
     """Begin a thread of `run_tasks`: whatever new threads get just now, this one has one."""
-    _limits.adopt()
+    _limits.thread.known = True
     torch.set_num_threads(1)
 
 

@@ -8,7 +8,6 @@ from PIL import Image
 
 from polyad.app import prepare
 from polyad.scene.files.benchmark_scenes import KNOWN_SCENES
-from polyad.scene.read.scenes import open_known
 
 FINAL = '#status[data-stage="final"]'
 SALINAS = list(KNOWN_SCENES["salinas"].class_names)
@@ -140,16 +139,6 @@ def test_no_button_keeps_the_enter_that_follows_a_press(tab, mapped_page, kit):
         assert focused(tab) == "view", button
 
 
-def test_keys_reach_the_scene_after_the_opacity_was_changed(tab, mapped_page, kit):
-    open_with_map(tab, mapped_page, kit)
-    tab.click("#opacity")
-    tab.keyboard.press("u")
-    assert tab.evaluate("polyad.viewer.overlay") == "uncertainty"
-    before = tab.input_value("#opacity")
-    tab.keyboard.press("ArrowRight")  # which still belongs to the slider
-    assert tab.input_value("#opacity") != before
-
-
 # -- classes --------------------------------------------------------------------------------------
 
 
@@ -228,47 +217,6 @@ def test_every_name_is_shown_to_its_last_letter(request, sixteen, kit, device):
 
 
 # -- colors --------------------------------------------------------------------------------------
-
-
-def drawn(tab, kit, pixels):
-    """Return the colors on the screen at the middle of pixels, ``(n, 3)``."""
-    kit.painted(tab)
-    picture = np.asarray(Image.open(io.BytesIO(tab.screenshot())).convert("RGB"), float)
-    places = np.rint([kit.place(tab, *pixel) for pixel in pixels]).astype(int)
-    return picture[places[:, 1], places[:, 0]]
-
-
-@pytest.mark.slow
-def test_colors_of_the_map_are_nearest_to_the_swatch_of_their_class(tab, tmp_path, kit):
-    # All of the palette lies over all of a real scene's colors.
-    scene = open_known("indian-pines")
-    served = prepare(scene, truth="indian-pines", journal=tmp_path / "j", settings=kit.quick)
-    trainer = served.workspace.trainer
-    truth = served.workspace.truth.values
-    for value in range(1, 17):
-        pixels = np.argwhere(truth == value)[:4].tolist()
-        served.workspace.session.do({"do": "label", "class": value, "pixels": pixels})
-    served.start()
-    try:
-        open_with_map(tab, served, kit)
-        taken = np.random.default_rng(0).permutation(np.argwhere(truth > 0))[:2000]
-        free = [p for p in taken.tolist() if min(abs(np.subtract(p, a[:2])).max()
-                for a in [*trainer.newest_map.about["advice"],
-                          *served.workspace.session.snapshot().labels]) > 4]  # fmt: skip
-        seen = drawn(tab, kit, free)
-        table = served.workspace.session.label_state.classes.values()
-        swatches = np.array([[int(c.color[k : k + 2], 16) for k in (1, 3, 5)] for c in table])
-        nearest = ((seen[:, None] - swatches) ** 2).sum(-1).argmin(1) + 1
-        right = nearest == trainer.newest_map.ids[tuple(np.transpose(free))]
-        assert len(free) > 500
-        assert right.mean() > 0.98
-        tab.keyboard.down("h")  # the scene alone has its colors
-        assert np.ptp(drawn(tab, kit, free), axis=1).mean() > 40
-        tab.keyboard.up("h")
-        tab.click("#show-scene")
-        assert np.ptp(drawn(tab, kit, free), axis=1).mean() > 40
-    finally:
-        served.stop()
 
 
 def test_the_uncertainty_has_a_legend_with_numbers(tab, mapped_page, kit):

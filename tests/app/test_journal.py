@@ -207,15 +207,3 @@ def test_a_journal_that_another_program_wrote_to_is_told(tmp_path, content):
         journal.append(UNDO)
     journal.close()
     assert (tmp_path / "j").read_bytes() == content
-
-
-def test_a_journal_whose_folder_is_gone_is_told(tmp_path):
-    (tmp_path / "f").mkdir()
-    journal = Journal(tmp_path / "f/j", ABOUT)
-    (tmp_path / "f").rename(tmp_path / "g")
-    with pytest.raises(OutputError, match=r"gone, and cannot be written anew.*not saved"):
-        journal.append(UNDO)
-    (tmp_path / "g").rename(tmp_path / "f")
-    journal.append(REDO)
-    journal.close()
-    assert commands(tmp_path / "f/j") == [REDO]

@@ -17,30 +17,6 @@ def label(state, value, *pixels, **more):
     return state.do({"do": "label", "class": value, "pixels": [list(p) for p in pixels], **more})
 
 
-def test_a_label_is_taken_replaced_and_erased():
-    state = state_with_two_classes()
-    label(state, 1, (2, 3))
-    assert state.labels == {(2, 3): 1}
-    label(state, 2, (2, 3))
-    assert state.labels == {(2, 3): 2}
-    label(state, 0, (2, 3))
-    assert state.labels == {}
-
-
-def test_undo_and_redo_walk_through_every_step():
-    state = state_with_two_classes()
-    label(state, 1, (0, 0))
-    label(state, 2, (0, 0), (1, 1))
-    state.do({"do": "undo"})
-    assert state.labels == {(0, 0): 1}
-    state.do({"do": "undo"})
-    assert state.labels == {}
-    state.do({"do": "redo"})
-    state.do({"do": "redo"})
-    assert state.labels == {(0, 0): 2, (1, 1): 2}
-    assert not state.history()["redo"]
-
-
 def test_nothing_is_undone_at_the_start_and_nothing_redone_after_a_new_step():
     state = LabelState((3, 3))
     assert not state.do({"do": "undo"})

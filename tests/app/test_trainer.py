@@ -7,8 +7,7 @@ import pytest
 import torch
 
 from polyad.app import trainer as module
-from polyad.app.labels import Session, labels_csv
-from polyad.app.trainer import Trainer
+from polyad.app.labels import labels_csv
 from polyad.cli import main
 from polyad.errors import SceneError
 from polyad.scene.learn.model import SceneModel
@@ -169,24 +168,3 @@ def test_renaming_a_class_needs_no_fit_and_reaches_the_model(work, kit):
     session.do({"do": "change", "class": 1, "name": "Sea"})
     assert trainer.final_model().classes[0].name == "Sea"
     assert trainer.newest_map.version == version
-
-
-def test_a_scene_of_many_squares_is_shown_while_it_is_mapped(truth, tmp_path, monkeypatch, kit):
-    wide, _ = kit.make_scene(height=30, width=600)
-    monkeypatch.setattr(module, "PARTIAL_INTERVAL", 0.0)
-    session = Session(wide, journal=tmp_path / "wide")
-    session.do({"do": "add", "name": "Water"})
-    session.do({"do": "add", "name": "Corn"})
-    session.do({"do": "label", "class": 1, "pixels": [[2, 5], [9, 50]]})
-    session.do({"do": "label", "class": 2, "pixels": [[2, 250], [9, 300]]})
-    news = []
-    trainer = Trainer(wide, session, lambda *what: news.append(what), None, kit.quick)
-    trainer.start()
-    kit.wait_for(lambda: kit.finished(trainer))
-    trainer.stop()
-    trainer.join(PATIENCE)
-    session.close()
-    seen = [round(about["share"], 2) for kind, about in news if kind == "map"]
-    assert 0.33 in seen
-    assert seen[-1] == 1.0
-    assert (trainer.newest_map.ids > 0).all()

@@ -154,20 +154,6 @@ def test_limit_of_the_system_on_file_size_is_told(
     assert (tmp_path / "scene.tif").read_bytes() == wanted[0]
 
 
-def test_an_interrupted_map_says_that_the_same_command_resumes(
-    model, scene_path, tile, tmp_path, monkeypatch
-):
-    def interrupt():
-        raise KeyboardInterrupt
-
-    at_write(21, interrupt, monkeypatch)
-    with (
-        pytest.warns(PolyadWarning, match=r"20 of 266 tiles are kept.*the same command resumes"),
-        pytest.raises(KeyboardInterrupt),
-    ):
-        map_files(model, scene_path, tmp_path / "map.tif", tile=tile)
-
-
 def test_damaged_tile_is_done_again(model, scene_path, wanted, tile, tmp_path, monkeypatch):
     out = tmp_path / "map.tif"
     half_done(model, scene_path, out, tile, monkeypatch)

@@ -6,13 +6,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import rasterio
-import xarray as xr
 
 from polyad.cli import main
 from polyad.distributed import map_files, open_cluster
 from polyad.distributed.maps import open_source, plan_scene
 from polyad.distributed.tile_store import TileFolder
-from polyad.errors import ClusterError, InputError, OutputError, SceneError, SceneMismatch
+from polyad.errors import ClusterError, InputError, OutputError, SceneError
 from polyad.scene.map.mapping import MapRequest, map_scene
 from polyad.scene.read.masks import restrict_scene
 from polyad.scene.read.scenes import open_scene
@@ -81,16 +80,6 @@ def test_scene_that_would_be_sent_whole_is_refused(model, scene_path, tmp_path, 
         map_files(model, scene, tmp_path / "map.tif")
 
 
-def test_zarr_map_holds_the_same_ids_and_replaces_an_older_one(model, scene_path, tmp_path):
-    out, scene = tmp_path / "map.zarr", open_scene(scene_path)
-    for tile in (64, 50):
-        map_files(model, scene_path, out, tile=tile)
-        found = xr.open_zarr(out, chunks=None, mask_and_scale=False)["class_map"]
-        np.testing.assert_array_equal(found.values, map_scene(model, scene).values)
-        assert found.attrs["class_names"] == [c.name for c in model.classes]
-    assert names(tmp_path) == ["map.zarr"]
-
-
 def test_many_scenes_share_one_folder_of_tiles_and_a_bad_one_does_not_stop_the_others(
     two_workers, model, values, envi, tmp_path
 ):
@@ -119,12 +108,6 @@ def test_scenes_of_the_same_name_and_patterns_without_files_are_refused(
         map_files(model, [str(scene_path), str(other)], out_dir=tmp_path)
     with pytest.raises(SceneError, match="no file matches"):
         map_files(model, [f"{tmp_path}/*.hdr"], out_dir=tmp_path)
-
-
-def test_scene_that_the_model_does_not_fit_is_refused_at_once(model, values, envi, tmp_path):
-    path = envi(tmp_path / "s.hdr", values[..., :5])
-    with pytest.raises(SceneMismatch, match="wants 12 bands"):
-        map_files(model, path, tmp_path / "map.tif")
 
 
 def test_scene_that_workers_do_not_see_is_told_with_the_reason(

@@ -1,6 +1,5 @@
 """Label propagation on a cluster: once where the command runs, then tile by tile anywhere."""
 
-import pickle
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,7 +15,7 @@ from polyad.scene.learn.model import SceneModel
 from polyad.scene.learn.model_file import packed
 from polyad.scene.learn.steps import Propagator
 from polyad.scene.map.mapping import MapRequest, map_file
-from polyad.scene.map.tile_mapper import Mapper, propagated_shares
+from polyad.scene.map.tile_mapper import Mapper
 from polyad.scene.raster.windows import Tile
 from polyad.scene.read.masks import restrict_scene
 from polyad.scene.read.scenes import open_scene
@@ -129,21 +128,6 @@ def test_a_scene_whose_labels_cannot_propagate_does_not_stop_the_others(
     assert left_in(tmp_path / "maps") == ["other.qml", "other.tif", "other.tif.aux.xml"]
 
 
-def test_a_task_takes_the_rows_of_its_tile_along_and_the_model_no_statistics(best, scene_path):
-    scene, model = open_scene(scene_path), SceneModel.load(best["superpixels"])
-    shares = Mapper(model, scene).propagate()
-    tile = Tile(slice(40, 72), slice(8, 40))
-    part = shares.cut(tile)
-    assert part.nodes.dtype == np.uint8 if len(part.logs) <= 256 else np.uint16
-    assert part.logs.dtype == np.float32
-    np.testing.assert_array_equal(part.logs[part.nodes], shares.logs[shares.nodes[tile]])
-    least = part.nodes.nbytes + part.logs.nbytes
-    assert len(pickle.dumps(TileTask(0, 0, tile, part))) < least + 1000
-    assert least < 32 * 32 * (2 + 4 * 3)
-    work = TileWork(replace(model, statistics="large"), (), versions={})
-    assert pickle.loads(pickle.dumps(work)).model.statistics is None
-
-
 def test_a_worker_with_other_pixels_is_refused(best, values, envi, scene_path, tmp_path):
     """Its network would go without the labels, or the labels with another scene."""
     model, scene = SceneModel.load(best["superpixels"]), open_scene(scene_path)
@@ -173,20 +157,6 @@ def test_tiles_of_other_training_pixels_are_not_taken(best, model, scene_path):
     # Without propagation it makes no difference where the labels were
     changed = model.with_training(packed_pixels=moved)
     assert model_digest(model) == model_digest(changed)
-
-
-@pytest.mark.parametrize("nodes", ["pixels", "superpixels"])
-def test_the_whole_scene_s_part_tells_its_stages_and_how_far_it_is(best, scene_path, nodes):
-    model = replace(SceneModel.load(best[nodes]), cache=None)
-    (step,), told = model.recipe.steps, []
-    scene = model.view(open_scene(scene_path))
-    propagated_shares(model, scene, step, lambda stage, share: told.append((stage, share)))
-    stages = [stage for k, (stage, _) in enumerate(told) if not k or told[k - 1][0] != stage]
-    between = ["superpixels"] if nodes == "superpixels" else []
-    assert stages == ["noise", *between, "graphs", "propagation"]
-    shares = [share for _, share in told]
-    assert shares == sorted(shares)
-    assert shares[-1] == 1.0
 
 
 def interrupt(*_):

@@ -58,18 +58,6 @@ def test_real_cluster_gives_each_result_once(two_workers):
     assert found == {k: -k for k in range(50)}
 
 
-def test_every_worker_is_given_a_task_at_once_and_then_whoever_is_free():
-    client = Client(str, threads=3)
-    list(stream(client, str, range(10)))
-    assert client.wanted == [[f"tcp://127.0.0.1:{k}"] for k in range(3)] + [None] * 7
-
-
-@pytest.mark.filterwarnings("error")
-def test_a_large_item_is_sent_without_a_word_of_dask_s(two_workers):
-    item = bytes(12_000_000)
-    assert [size for _, size in stream(two_workers, len, [item, item])] == [len(item)] * 2
-
-
 def test_only_a_few_items_are_taken_ahead(two_workers):
     taken, most = [], 0
     for done, _ in enumerate(stream(two_workers, operator.neg, map_taking(range(60), taken))):

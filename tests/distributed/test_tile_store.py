@@ -47,14 +47,6 @@ def test_every_changed_byte_of_a_tile_is_noticed(tmp_path):
             assert set(TileStore(tmp_path, tile_plan(), DIGEST).finished) == {0}
 
 
-@pytest.mark.parametrize("content", [b"", b"{}", b"[" * 100_000, b'{"tile":0.5}\n', b"\0" * 99])
-def test_tile_of_odd_content_is_damaged(tmp_path, content):
-    store = filled(tmp_path)
-    (store.folder / "0.tile").write_bytes(content)
-    with pytest.warns(PolyadWarning, match="1 tiles kept"):
-        assert set(TileStore(tmp_path, tile_plan(), DIGEST).finished) == {1}
-
-
 def test_tiles_of_another_user_are_not_believed(tmp_path, monkeypatch):
     path = filled(tmp_path).folder / "1.tile"
     content = path.read_bytes()

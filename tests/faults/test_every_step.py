@@ -16,7 +16,6 @@ from rasterio.crs import CRS
 
 from polyad import RankRClassifier
 from polyad.app.journal import Journal
-from polyad.atomic import replacing_together
 from polyad.distributed.tile_store import TileStore
 from polyad.experiments.records import MapStore, RecordStore, RunRecord
 from polyad.experiments.settings import RunSettings
@@ -28,7 +27,7 @@ from polyad.scene.raster.scene import describe
 from polyad.scene.read.labels import open_labels
 from polyad.scene.read.samples import open_points
 from polyad.scene.write.geotiff import open_quietly
-from polyad.scene.write.tables import write_areas, write_points, write_scores
+from polyad.scene.write.tables import write_points, write_scores
 from polyad.scene.write.writers import MapWriter, write_map
 from tests.models import bare_model, tile_plan
 
@@ -163,35 +162,6 @@ def test_style_and_names_are_never_beside_the_map_of_another(bench) -> None:
     check(bench, lambda f, version: write_map(f / "map.tif", class_map(version)), state)
 
 
-def test_map_writer_puts_map_and_probabilities_in_place_together(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    seen = []
-    rename = Path.replace
-
-    def watch(self: Path, target: Path) -> Path:
-        seen.append(Path(target).name)
-        return rename(self, target)
-
-    monkeypatch.setattr(Path, "replace", watch)
-    given = class_map(0)
-    writer = MapWriter(tmp_path / "m.tif", (6, 5), class_table(given), probabilities=tmp_path / "p")
-    with writer as out:
-        out.write((slice(None), slice(None)), given.values, shares(0).values)
-        assert seen == []
-    assert seen == ["m.tif", "m.tif.aux.xml", "m.qml", "p"]
-
-
-def test_folder_of_a_zarr_map(bench) -> None:
-    def write(folder: Path, version: int) -> None:
-        with replacing_together() as outputs:
-            temporary = outputs.temporary(folder / "map.zarr", folder=True)
-            (temporary / "class_map").mkdir(parents=True)
-            (temporary / "class_map" / "zarr.json").write_text(str(version))
-
-    check(bench, write, lambda f: (f / "map.zarr" / "class_map" / "zarr.json").read_text())
-
-
 # --- models, scores, reports ---------------------------------------------------------------------
 
 
@@ -236,18 +206,6 @@ def test_sample(bench, ending: str) -> None:
         return open_points(folder / name, placed).pixels.tolist()
 
     bench.check(lambda folder: write(folder, 3), lambda folder: write(folder, 4), read)
-
-
-@pytest.mark.parametrize("ending", [".csv", ".json"])
-def test_table_of_areas(bench, ending: str) -> None:
-    name = f"areas{ending}"
-
-    def write(folder: Path, version: int) -> None:
-        told = {"overall_accuracy": 0.5 + version / 4, "overall_accuracy_se": 0.1, "classes": []}
-        told |= {"overall_accuracy_ci95": [0.1, 0.9], "total_ha": 1.0, "total_pixels": 9}
-        write_areas(folder / name, told | {"n_points": 5})
-
-    check(bench, write, lambda folder: (folder / name).read_text())
 
 
 def test_report(bench, monkeypatch: pytest.MonkeyPatch) -> None:
