@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -14,6 +14,9 @@ from polyad.cli.options import ADVANCED, OUTPUT, option
 from polyad.scene.arguments import check_arguments
 from polyad.scene.files.paths import make_folder, set_paths
 from polyad.terminal import fail, on_terminal, replaced_line, say, steps
+
+if TYPE_CHECKING:
+    from polyad.scene.map.mapping import MapFileOptions
 
 
 def map_command(
@@ -88,17 +91,29 @@ def map_command(
     several = cluster is not None or out_dir is not None or len(scene) > 1
     if several and remote:
         fail("--remote reads one scene; leave out --cluster and --out-dir, or download the scenes")
-    where: dict[str, Any] = {"mask": mask, "bbox": bbox, "max_bytes": max_bytes}
-    options: dict[str, Any] = {"probabilities": probabilities, "uncertainty": uncertainty}
-    beside = {name: path for name, path in options.items() if path is not None}
+    named = {"probabilities": probabilities, "uncertainty": uncertainty}
+    beside = {name: path for name, path in named.items() if path is not None}
     sets = {} if coverage is None else set_paths(out)
     if not several:
         outputs = {"map": out, **{f"file of {name}": path for name, path in beside.items()}, **sets}
-        files: dict[str, Any] = {"model": model, "scene": scene[0], "mask": mask, "colors": colors}
-        check_arguments(outputs=outputs, force=force, remote=remote, **files)
-    options |= {"probability_dtype": probability_type, "coverage": coverage, "merge": merge or ()}
-    options |= {"tile": tile, "progress": on_terminal()}
-    options["colors"] = None if colors is None else polyad.scene.read_colors(colors)
+        check_arguments(
+            outputs=outputs,
+            model=model,
+            scene=scene[0],
+            mask=mask,
+            colors=colors,
+            force=force,
+            remote=remote,
+        )
+    options: MapFileOptions = {
+        "probabilities": probabilities,
+        "probability_dtype": probability_type,
+        "uncertainty": uncertainty,
+        "coverage": coverage,
+        "merge": merge or (),
+        "colors": None if colors is None else polyad.scene.read_colors(colors),
+        "tile": tile,
+    }
     fitted = polyad.SceneModel.load(model)
     if nodata is not None:
         fitted = fitted.with_nodata(nodata)
@@ -106,24 +121,36 @@ def map_command(
     if several:
         from polyad.distributed import map_files
 
-        options |= {"out_dir": out_dir, "ending": ending or ".tif", "cluster": cluster}
-        options |= {"adapt": adapt, "force": force, **where}
-        inputs: list[str | Path] = [model] if colors is None else [model, colors]
-        done = map_files(fitted, scene, out, inputs=inputs, **options)
+        done = map_files(
+            fitted,
+            scene,
+            out,
+            out_dir=out_dir,
+            ending=ending or ".tif",
+            cluster=cluster,
+            max_bytes=max_bytes,
+            mask=mask,
+            bbox=bbox,
+            progress=on_terminal(),
+            force=force,
+            inputs=[model] if colors is None else [model, colors],
+            adapt=adapt,
+            **options,
+        )
         maps = [str(path) for path in done.paths]
         pixels, mapped, replaced, seconds = done.pixels, done.mapped, done.replaced, done.seconds
         result = {"maps": maps, "adapted": done.adapted}
-        named = zip(maps, done.adapted, strict=True)
-        adapted = "".join(f"{path}: {line}\n" for path, line in named if line is not None)
+        lines = zip(maps, done.adapted, strict=True)
+        adapted = "".join(f"{path}: {line}\n" for path, line in lines if line is not None)
         written = f"maps: {', '.join(maps)}"
     else:
         cube = polyad.open_scene(scene[0], max_bytes=max_bytes, remote=remote, nodata=nodata)
-        cube = polyad.scene.restrict_scene(cube, **where)
+        cube = polyad.scene.restrict_scene(cube, mask=mask, bbox=bbox, max_bytes=max_bytes)
         written = f"map: {out}" + (" in place of the earlier one" if out.exists() else "")
         started = time.perf_counter()
         fitted = polyad.scene.adapt_model(fitted, cube, adapt)
         viewed = fitted.view(cube)
-        mapped = polyad.map_file(fitted, viewed, out, **options)
+        mapped = polyad.map_file(fitted, viewed, out, progress=on_terminal(), **options)
         seconds = time.perf_counter() - started
         pixels, replaced = cube.sizes["y"] * cube.sizes["x"], polyad.scene.replaced_pixels(viewed)
         result = {"map": str(out), "adapted": fitted.adapted}

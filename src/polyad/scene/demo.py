@@ -61,8 +61,14 @@ def run_demo(
         scene = open_scene(SCENE).load()
         labels = open_labels(SCENE, scene)
         bar.update()
-        options: dict[str, Any] = {"random_state": seed, "preset": preset, "goal": goal}
-        model = train(scene, labels, samples_per_class=SAMPLES_PER_CLASS, **options)
+        model = train(
+            scene,
+            labels,
+            samples_per_class=SAMPLES_PER_CLASS,
+            random_state=seed,
+            preset=preset,
+            goal=goal,
+        )
         bar.update()
         class_map = blank_map(model, Scene.of(scene))
         found = class_evaluation(model, scene, labels, class_map.values)
@@ -76,20 +82,11 @@ def run_demo(
         with replacing(out / "map.png") as temporary:
             temporary.write_bytes(to_png(comparison(scene, labels, class_map)))
         title = f"{SCENE.replace('-', ' ').title()} from {SAMPLES_PER_CLASS} labels per class"
-        command = f"polyad demo --seed {seed}" + _options(preset, goal)
-        about = About(title, record_run(command), _facts(result))
+        command = f"polyad demo --seed {seed}" + ("" if preset is None else f" --preset {preset}")
+        command += "" if goal == "this-scene" else f" --goal {goal}"
+        pixels = f"{result['n_train']} ({SAMPLES_PER_CLASS} per class, or half of a smaller class)"
+        facts = {"Training pixels": pixels, "Seed": str(seed)}
+        about = About(title, record_run(command), facts)
         write_page(out / "report.html", report_page(model, scene, class_map, found, about))
         bar.update()
     return result
-
-
-def _options(preset: str | None, goal: str) -> str:
-    """Return the options that are not the defaults."""
-    return ("" if preset is None else f" --preset {preset}") + (
-        "" if goal == "this-scene" else f" --goal {goal}"
-    )
-
-
-def _facts(result: dict[str, Any]) -> dict[str, str]:
-    drawn = f"({SAMPLES_PER_CLASS} per class, or half of a smaller class)"
-    return {"Training pixels": f"{result['n_train']} {drawn}", "Seed": str(result["seed"])}

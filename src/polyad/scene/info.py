@@ -18,6 +18,7 @@ TARGET_MAPS = {
     VALUES: "map of a regression target",
     DEVIATION: "standard deviation of a regression target",
 }
+Facts = dict[str, Any]  # plain values, ready for JSON
 UNNAMED = 256  # classes without names at most, in a raster without bands
 FEW = 64  # and in a raster of one band: a gray picture has more values
 SIDE = 64  # rows and columns in the middle of a scene in which every band has data, as a rule
@@ -29,7 +30,7 @@ def describe(
     max_bytes: int | None = None,
     remote: bool = False,
     nodata: float | None = None,
-) -> dict[str, Any]:
+) -> Facts:
     """Describe a file by what `polyad info` shows.
 
     It may hold a scene, a class map, points or polygons, a spectral library or a model. A raster of
@@ -72,7 +73,7 @@ def describe(
     return _describe_raster(source, budget, nodata)
 
 
-def _describe_library(path: Path) -> dict[str, Any] | None:
+def _describe_library(path: Path) -> Facts | None:
     """Describe an ENVI spectral library; None where the file is none."""
     from polyad.scene.read.formats.kinds import kind_of, load
 
@@ -85,7 +86,7 @@ def _describe_library(path: Path) -> dict[str, Any] | None:
     return None
 
 
-def _describe_matlab(path: Path, budget: int, nodata: float | None) -> dict[str, Any]:
+def _describe_matlab(path: Path, budget: int, nodata: float | None) -> Facts:
     """Describe the scene or the labels of a MATLAB file, and the other arrays beside them."""
     from polyad import sandbox
 
@@ -95,7 +96,7 @@ def _describe_matlab(path: Path, budget: int, nodata: float | None) -> dict[str,
     )  # fmt: skip
     arrays = {name: shape for name, shape in found.items() if math.prod(shape) > 1}
     cubes = [shape for shape in arrays.values() if len(shape) == 3]
-    facts: dict[str, Any] = {"kind": f"MATLAB file with {len(cubes) or 'no'} cubes"}
+    facts: Facts = {"kind": f"MATLAB file with {len(cubes) or 'no'} cubes"}
     if len(cubes) < 2:
         try:
             facts = _describe_raster(str(path), budget, nodata)
@@ -111,7 +112,7 @@ def _describe_matlab(path: Path, budget: int, nodata: float | None) -> dict[str,
     return facts
 
 
-def _describe_raster(source: str, budget: int, nodata: float | None) -> dict[str, Any]:
+def _describe_raster(source: str, budget: int, nodata: float | None) -> Facts:
     """Describe a scene, a class map or a map of regression targets."""
     path, key = locate(source)
     if not path.exists() and not is_address(source):
@@ -136,7 +137,7 @@ def _describe_raster(source: str, budget: int, nodata: float | None) -> dict[str
     return _describe_scene(opened, nodata) if found is None else found
 
 
-def _describe_scene(opened: Opened, nodata: float | None) -> dict[str, Any]:
+def _describe_scene(opened: Opened, nodata: float | None) -> Facts:
     from polyad.scene.raster import guards
     from polyad.scene.raster.sources import representable
 
@@ -201,7 +202,7 @@ def _described_bands(
     return int(good.sum()), note, None if wavelength is None else wavelength[good]
 
 
-def _place(crs: Any, transform: Any) -> dict[str, Any]:
+def _place(crs: Any, transform: Any) -> Facts:
     """Return the reference system, and the sides of a pixel, also of a grid that is turned."""
     size = None
     if transform is not None:
@@ -226,7 +227,7 @@ def _rounded(value: Any) -> float:
 
 def _describe_class_map(
     source: str, budget: int, nodata: float | None, unnamed: int
-) -> dict[str, Any] | None:
+) -> Facts | None:
     """Describe a raster of class ids, None where the file is none.
 
     Where the file names and colors no class, it is one if it has ``unnamed`` of them at most.
@@ -263,7 +264,7 @@ def _describe_class_map(
     return None
 
 
-def _describe_target_map(path: Path) -> dict[str, Any] | None:
+def _describe_target_map(path: Path) -> Facts | None:
     """Describe a GeoTIFF of predicted values or their deviations, None where the file is none."""
     if path.suffix.lower() not in (".tif", ".tiff") or not path.is_file():
         return None
@@ -271,7 +272,7 @@ def _describe_target_map(path: Path) -> dict[str, Any] | None:
     from polyad.scene.read.formats.kinds import companions
 
     limits, files = sandbox.Limits(sandbox.SLACK), companions(path)
-    facts: dict[str, Any] | None = None
+    facts: Facts | None = None
     with suppress(SceneError, RuntimeError):
         facts = sandbox.run(
             f"{__name__}:target_map_facts", path, name=path, limits=limits, files=files
@@ -279,7 +280,7 @@ def _describe_target_map(path: Path) -> dict[str, Any] | None:
     return facts
 
 
-def target_map_facts(path: Path) -> dict[str, Any] | None:
+def target_map_facts(path: Path) -> Facts | None:
     """Describe a map of regression targets in this process, which ought to be a confined one."""
     from polyad.scene.read.formats.opening import open_raster
 
@@ -313,7 +314,7 @@ def _is_model(path: Path) -> bool:
         return file.read(10)[8:] == b'{"'
 
 
-def _describe_model(source: str) -> dict[str, Any]:
+def _describe_model(source: str) -> Facts:
     from polyad.estimators.file_format import read_model
 
     header, _ = read_model(source)
@@ -321,7 +322,7 @@ def _describe_model(source: str) -> dict[str, Any]:
 
     network, about = header.network, header.about
     terms = network.rank * network.hidden
-    facts: dict[str, Any] = {
+    facts: Facts = {
         "kind": header.kind if header.pipeline is None else "Pipeline",
         "sample_shape": list(network.in_shape),
         "rank": network.rank,

@@ -29,10 +29,10 @@ from polyad.errors import SceneError, SceneMismatch, reason, warn_user
 from polyad.safe_open import open_regular
 from polyad.scene.raster import guards
 from polyad.scene.raster.grid import Grid, describe_extents
-from polyad.scene.read.columns import MOST_CLASSES, Column
 from polyad.scene.read.formats import ogr
 from polyad.scene.read.formats.crs import parse_crs
 from polyad.scene.read.formats.kinds import feature_format
+from polyad.scene.read.formats.ogr import MOST_CLASSES, Column
 from polyad.scene.read.formats.opening import check_beside
 from polyad.scene.read.formats.sidecars import parse_xml, read_text
 from polyad.scene.read.rasterize import (

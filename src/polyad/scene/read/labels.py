@@ -188,7 +188,7 @@ def check_labels(scene: xr.DataArray | Scene, labels: xr.DataArray | Labels) -> 
     check_covers("labels", ours.shape, labels.grid.shape)
     check_same_place(ours, labels.grid)
     if not (values != UNLABELED).any():
-        raise SceneError("all labels are 0 (unlabeled); label some pixels of each class")
+        raise SceneError("no pixel is labeled: all are 0; label some pixels of each class")
 
 
 def drop_nodata(scene: xr.DataArray | Scene, labels: xr.DataArray | Labels) -> xr.DataArray:

@@ -24,7 +24,6 @@ from polyad.scene.raster.classes import UNLABELED, ClassInfo, ids_digest
 from polyad.scene.raster.grid import Grid, describe_extents
 from polyad.scene.raster.guards import memory_budget
 from polyad.scene.raster.labels import Labels, find_classes, known_classes
-from polyad.scene.read.columns import MOST_CLASSES
 from polyad.scene.read.features import (
     PLACE_NAMES,
     Features,
@@ -32,6 +31,7 @@ from polyad.scene.read.features import (
     read_features,
 )
 from polyad.scene.read.formats.kinds import feature_format
+from polyad.scene.read.formats.ogr import MOST_CLASSES
 from polyad.scene.read.labels import open_labels
 from polyad.scene.read.rasterize import points_inside, to_pixels
 from polyad.text import clean_name

@@ -30,8 +30,7 @@ from polyad.scene.raster.classes import ClassInfo, palette, with_classes
 from polyad.scene.raster.guards import memory_budget
 from polyad.scene.raster.scene import Scene, describe, lazy_scene
 from polyad.scene.raster.sources import representable
-from polyad.scene.read.formats.kinds import open_address, open_files, open_source
-from polyad.scene.read.formats.matlab import MatSource
+from polyad.scene.read.formats.kinds import load, open_address, open_files, open_source
 from polyad.scene.read.formats.opening import Opened
 from polyad.scene.read.label_rasters import read_label_raster
 
@@ -69,7 +68,8 @@ def opened_known(name: str) -> Opened:
     if not row.bundled:
         return open_source(_in_place(name, row.cube), row.cube.key, memory_budget())
     cube = _bundled_cube()
-    return Opened.of(MatSource(Path(name), cube.values), wavelength=cube["wavelength"].values)
+    pixels = load("matlab:MatSource")(Path(name), cube.values)
+    return Opened.of(pixels, wavelength=cube["wavelength"].values)
 
 
 def open_known_labels(name: str) -> xr.DataArray:
