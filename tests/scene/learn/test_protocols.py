@@ -8,6 +8,7 @@ from polyad.errors import InputError
 from polyad.scene.learn.sampling import (
     PROTOCOLS,
     Blocks,
+    CompactPatch,
     NoOverlap,
     OtherFields,
     RandomPerClass,
@@ -39,13 +40,21 @@ def test_no_pixel_is_taught_and_asked_and_the_seed_decides(labels, name):
 
 
 def test_names_are_unique_and_tell_the_settings():
-    assert len(PROTOCOLS) == 6
+    assert len(PROTOCOLS) == 7
     assert [p.name for p in (RandomPerClass(7), NoOverlap(7), OtherFields(7), Blocks(7))] == [
         "random-7", "no-overlap-7", "other-fields-7", "blocks-7",
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("protocol", [NoOverlap(10), Blocks(10)])
+def test_a_patch_is_the_pixels_of_a_class_nearest_to_one_of_them(labels):
+    split = CompactPatch(9).split(labels, 0)
+    for value in (1, 2, 3):
+        patch = split.train[labels[tuple(split.train.T)] == value]
+        assert len(patch) == 9
+        assert (np.ptp(patch, axis=0) <= 8).all()
+
+
+@pytest.mark.parametrize("protocol", [NoOverlap(10), Blocks(10), CompactPatch(10)])
 def test_no_asked_window_touches_a_taught_one(labels, protocol):
     split = protocol.split(labels, 0)
     assert no_overlap(split, labels.shape, 5).all()

@@ -205,9 +205,7 @@ def test_noise_of_a_scene_with_little_data_is_read_in_few_rounds(monkeypatch):
         rounds.append(len(tasks))
         return (function(scene, shared, task) for task in tasks)
 
-    NoiseWhitening().fit_sums(
-        module._noise_sums(scene, module._Steps(lambda *_: None, lambda: None, run))
-    )
+    NoiseWhitening().fit_sums(module._noise_sums(scene, lambda *_: None, run))
     assert sum(rounds) == 125  # strips of 8 x 2 pixels with data
     assert len(rounds) < 6
 

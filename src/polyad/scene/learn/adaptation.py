@@ -31,7 +31,6 @@ from polyad.estimators.base import RankREstimator
 from polyad.estimators.scaler import ModeStandardScaler
 from polyad.scene.learn.model import SceneModel
 from polyad.scene.learn.radiometry import Radiometry
-from polyad.scene.learn.recipe import GuidedFilter, Step
 from polyad.scene.raster.despiking import roughness
 from polyad.scene.raster.scene import LEAST, RadiometricSample, Scene, sample_pixels
 
@@ -58,6 +57,9 @@ class Shift(NamedTuple):
     by: str  # in words
 
 
+AS_IT_IS = "as it is"
+
+
 @dataclass(frozen=True)
 class Comparison:
     """A scene's light beside that of a model.
@@ -70,15 +72,15 @@ class Comparison:
         Gain and offset for all bands from the model's scene to this one: 1.3 is brighter.
     distance, nearest : float
         Median distance of the scene's spectra to known ones, as it is and after ``shift``.
-    own : float
-        Median distance of a known spectrum to the nearest other one.
-    varies : bool
-        Whether the scene's pixels differ: where they do not, no gain can be told.
     share_outside : float
         Of the scene's values, beyond the 1st and 99th percentile of the training pixels.
     same_ground : bool
         Whether, after ``shift``, the pixels are those of the model's scene, place by place: the
         same picture in another unit or with another calibration.
+    apart : float
+        How far the scene is from known spectra at best, as a multiple of how far these lie apart.
+    varies : bool
+        Whether the scene's pixels differ: where they do not, no gain can be told.
     """
 
     shift: Shift
@@ -87,8 +89,8 @@ class Comparison:
     nearest: float
     share_outside: float
     same_ground: bool
-    own: float = math.inf
-    varies: bool = True
+    apart: float
+    varies: bool
 
     @property
     def outside(self) -> bool:
@@ -96,14 +98,46 @@ class Comparison:
         return self.distance > OUTSIDE * self.nearest + MARGIN
 
     @property
-    def apart(self) -> float:
-        """How far the scene is from known spectra at best, as a multiple of ``own``."""
-        return self.nearest / max(self.own, MARGIN / FAR)
-
-    @property
     def unlike(self) -> bool:
         """Whether no light brings the scene near the one that the model knows."""
         return self.apart > FAR
+
+    @property
+    def _far(self) -> str:
+        times = number_text(self.apart)
+        return f"its spectra lie {times} times as far from the nearest ones there as those lie apart"
+
+    @property
+    def unlike_message(self) -> str:
+        """Why the scene cannot be adapted to."""
+        way = "no gain and offset bring the scene near the training scene: at best "
+        if not self.varies:
+            way = "all pixels of the scene have one spectrum, which is not near the training scene: "
+        return (
+            f"{way}{self._far}, expected at most {FAR:.0f}; check its sensor, bands and unit, or "
+            "train on labels of this scene"
+        )
+
+    @property
+    def note(self) -> str:
+        """What was done with the shift."""
+        if not self.varies:
+            return "not adapted: all pixels of the scene have one spectrum, which tells no gain"
+        if self.shift.by == AS_IT_IS:
+            way = "nothing was adapted: no gain and offset bring the scene nearer to the training "
+            return f"{way}scene; {self._far}"
+        values = shift_text(self.common)
+        return f"adapted to the scene's light {self.shift.by}: its values are {values}"
+
+    def warning(self, adaptable: bool) -> str:
+        """Return what is warned of where a model is not adapted to another light."""
+        remedy = "map with --adapt (in Python, adapt=True), or train" if adaptable else "train"
+        return (
+            "the scene is in another light than the one the model was trained on, and its map may "
+            f"be wrong: its values are {shift_text(self.common)}, and "
+            f"{100 * self.share_outside:.0f} % of them lie beyond the 1st and 99th percentile of "
+            f"the training pixels; {remedy} on labels of this scene"
+        )
 
 
 @dataclass(frozen=True)
@@ -132,10 +166,9 @@ class Adaptation:
         shifted = model if self.shift is None else fold_shift(model, self.shift)
         if self.scene is not None:
             shifted = replace(shifted.with_training(scene=self.scene), statistics=None)
-        soundness = model.soundness
-        if soundness is not None and self.light is not None:
-            soundness = self.light.noise
-        return replace(shifted, radiometry=None, adapted=self.note, soundness=soundness)
+        if model.soundness is not None and self.light is not None:
+            shifted = replace(shifted, soundness=self.light.noise)
+        return replace(shifted, radiometry=None, adapted=self.note)
 
 
 def adapt_model(
@@ -196,13 +229,13 @@ def find_adaptation(
     wanted = (meant_for_others and found.outside and obstacle is None) or adapt
     if found.unlike:
         if adapt:
-            return Adaptation(None, light, f"not adapted: {_unlike(found)}")
-        warnings.warn(_unlike(found), PolyadWarning, stacklevel=3)
+            return Adaptation(None, light, f"not adapted: {found.unlike_message}")
+        warnings.warn(found.unlike_message, PolyadWarning, stacklevel=3)
     elif wanted and adapt is not False:
         same = viewed.fingerprint if found.same_ground else None
-        return Adaptation(found.shift, light, _done(found), same)
+        return Adaptation(found.shift, light, found.note, same)
     elif found.outside:
-        warnings.warn(_warning(found, obstacle is None), PolyadWarning, stacklevel=3)
+        warnings.warn(found.warning(obstacle is None), PolyadWarning, stacklevel=3)
     return Adaptation(None, light)
 
 
@@ -211,43 +244,47 @@ def compare(known: Radiometry, light: RadiometricSample) -> Comparison:
     spectra = known.spectra.astype(np.float64)
     scale = _spectral_scale(spectra)
     scaled = spectra / scale
-    shifts = [s for s in candidates(known.scene, light.quantiles) if _is_sane(s)]
+    shifts = candidates(known.scene, light.quantiles)
     views = [shift.gain * light.spectra + shift.offset for shift in shifts]
     distances = [nearest_distance(moved / scale, scaled) for moved in views]
     best = int(np.argmin(distances))
-    moved = views[best]
-    paired = math.inf
+    moved, same_ground = views[best], False
     if moved.shape == spectra.shape:
         apart = np.square((moved - spectra) / scale).mean(axis=1)
-        paired = float(np.sqrt(np.median(apart)))
+        same_ground = float(np.sqrt(np.median(apart))) < SAME
     gain, offset = common_shift(known.scene, light.quantiles)
-    low, high = known.training[0], known.training[-1]
-    outside = (light.spectra < low) | (light.spectra > high)
+    outside = (light.spectra < known.training[0]) | (light.spectra > known.training[-1])
     return Comparison(
         shifts[best],
         (1 / gain, -offset / gain) if gain > 0 else (math.nan, math.nan),
         distances[0],
         distances[best],
         float(outside.mean()),
-        paired < SAME,
-        nearest_distance(scaled, scaled),
+        same_ground,
+        distances[best] / max(nearest_distance(scaled, scaled), MARGIN / FAR),
         _varies(light.quantiles),
     )
 
 
 def candidates(known: Array, new: Array) -> list[Shift]:
     """Return the ways to bring a scene of quantiles ``new``, ``(7, bands)``, to the known ones."""
-    bands = known.shape[1]
-    ones, zeros = np.ones(bands), np.zeros(bands)
+    ones, zeros = np.ones(known.shape[1]), np.zeros(known.shape[1])
     gain, offset = common_shift(known, new)
-    if not (_varies(new) and math.isfinite(gain) and gain > 0):
-        return [Shift(ones, zeros, "as it is")]
-    return [
-        Shift(ones, zeros, "as it is"),
-        Shift(gain * ones, offset * ones, "by one gain and one offset"),
-        Shift(*drawn_shift(known, new, gain, offset), "by gain and offset of each band"),
-        Shift(*band_shift(known, new, gain), "by gain and offset of each band"),
-    ]
+    shifts = [Shift(ones, zeros, AS_IT_IS)]
+    if _varies(new) and math.isfinite(gain) and gain > 0:
+        by = "by gain and offset of each band"
+        shifts += [
+            Shift(gain * ones, offset * ones, "by one gain and one offset"),
+            Shift(*drawn_shift(known, new, gain, offset), by),
+            Shift(*band_shift(known, new, gain), by),
+        ]
+    finite = [np.isfinite([s.gain, s.offset]).all() and (s.gain > 0).all() for s in shifts]
+    return [shift for shift, sane in zip(shifts, finite, strict=True) if sane]
+
+
+def _varies(quantiles: Array) -> bool:
+    """Whether a scene's pixels differ by more than the rounding of single precision."""
+    return bool(np.ptp(quantiles, axis=0).max() > 1e-6 * np.abs(quantiles).max())
 
 
 def common_shift(known: Array, new: Array) -> tuple[float, float]:
@@ -314,9 +351,6 @@ def nearest_distance(spectra: Array, known: Array) -> float:
     return float(np.median(np.sqrt(np.maximum(squares.min(axis=1), 0) / known.shape[1])))
 
 
-def _varies(quantiles: Array) -> bool:
-    """Whether a scene's pixels differ by more than the rounding of single precision."""
-    return bool(np.ptp(quantiles, axis=0).max() > 1e-6 * np.abs(quantiles).max())
 
 
 def fold_shift(model: SceneModel, shift: Shift) -> SceneModel:
@@ -331,48 +365,37 @@ def fold_shift(model: SceneModel, shift: Shift) -> SceneModel:
     scaler.sample_shape_, scaler.n_features_in_ = shape, shape[0]
     estimator.scaler_ = scaler
     fill = np.zeros(model.bands) if model.fill is None else np.asarray(model.fill)
-    recipe = model.recipe
-    if recipe is not None:
-        steps = tuple(_folded_step(step, gain, offset) for step in recipe.steps)
+    fill, recipe = (fill - offset) / gain, model.recipe
+    if recipe is not None and recipe.guided is not None:
+        guided = recipe.guided
+        mean = (np.asarray(guided.mean) - offset) / gain
+        projection = np.asarray(guided.projection) * gain[:, None]
+        both = {"mean": tuple(mean.tolist()), "projection": tuple(map(tuple, projection.tolist()))}
+        folded = guided.model_copy(update=both)
+        steps = tuple(folded if step is guided else step for step in recipe.steps)
         recipe = recipe.model_copy(update={"steps": steps})
-    return replace(
-        model, estimator=estimator, fill=tuple(((fill - offset) / gain).tolist()), recipe=recipe
-    )
+    return replace(model, estimator=estimator, fill=tuple(fill.tolist()), recipe=recipe)
 
 
-def _folded_step(step: Step, gain: Array, offset: Array) -> Step:
-    if not isinstance(step, GuidedFilter):
-        return step
-    mean = (np.asarray(step.mean) - offset) / gain
-    projection = np.asarray(step.projection) * gain[:, None]
-    folded = {"mean": tuple(mean.tolist()), "projection": tuple(map(tuple, projection.tolist()))}
-    return step.model_copy(update=folded)
 
 
 def _obstacle(model: SceneModel) -> str | None:
     """Return why a shift of the bands cannot be found for the model or folded into it, if so."""
-    if not _takes_shifts(model):
-        kind = type(model.estimator).__name__
+    estimator = model.estimator
+    if isinstance(estimator, RankREstimator):
+        scaler, shape = estimator.scaler_, estimator.sample_shape_
+        by_band = scaler is None or scaler.mode % len(shape) == len(shape) - 1
+    if not isinstance(estimator, RankREstimator) or not by_band or shape[-1] != model.bands:
+        kind = type(estimator).__name__
         return f"only a Rank-R model that standardizes each band can be adapted, got {kind}"
     if model.radiometry is None:
-        return (
-            "a model is adapted by the radiometry of its training scene, which this one does not "
-            "have; train it again with this version"
-        )
+        what = "a model is adapted by the radiometry of its training scene, which this one does not"
+        return f"{what} have; train it again with this version"
     return None
 
 
-def _takes_shifts(model: SceneModel) -> bool:
-    if not isinstance(model.estimator, RankREstimator):
-        return False
-    scaler, shape = model.estimator.scaler_, model.estimator.sample_shape_
-    by_band = scaler is None or scaler.mode % len(shape) == len(shape) - 1
-    return by_band and shape[-1] == model.bands
 
 
-def _is_sane(shift: Shift) -> bool:
-    gain, offset = shift.gain, shift.offset
-    return bool(np.isfinite(gain).all() and (gain > 0).all() and np.isfinite(offset).all())
 
 
 def _spread(quantiles: Array) -> Array:
@@ -392,14 +415,14 @@ def _spectral_scale(spectra: Array) -> Array:
     return np.maximum(np.concatenate([inner[:1], inner, inner[-1:]]), least)
 
 
-def _in_words(common: tuple[float, float]) -> str:
+def shift_text(common: tuple[float, float]) -> str:
     """Return what happened to the values, as "about 1.30 times ... plus 150".
 
     Examples
     --------
-    >>> _in_words((1.3, 150.0))
+    >>> shift_text((1.3, 150.0))
     "about 1.30 times the training scene's plus 150"
-    >>> _in_words((0.0001, 0.0))
+    >>> shift_text((0.0001, 0.0))
     "about 1/10,000 of the training scene's, as reflectance is of counts"
     """
     factor, offset = common
@@ -410,58 +433,12 @@ def _in_words(common: tuple[float, float]) -> str:
         if power < 0:
             return f"about 1/{10**-power:,} of the training scene's, as reflectance is of counts"
         return f"about {10**power:,} times the training scene's, as counts are to reflectance"
-    other = "" if 1 / 3 < factor < 3 else ", as in another unit"
+    unit = "" if 1 / 3 < factor < 3 else ", as in another unit"
     times = f"{factor:.2f}" if 0.1 < factor < 10 else f"{factor:.3g}"
     sign = "plus" if offset >= 0 else "minus"
-    return f"about {times} times the training scene's {sign} {_plain(abs(offset))}{other}"
+    return f"about {times} times the training scene's {sign} {number_text(abs(offset))}{unit}"
 
 
-def _plain(value: float) -> str:
-    """Return a number with three digits and without a power.
-
-    Examples
-    --------
-    >>> _plain(1234.5), _plain(150.0), _plain(0.01234)
-    ('1,234', '150', '0.0123')
-    """
+def number_text(value: float) -> str:
+    """Return a number with three digits and without a power."""
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
-
-
-def _done(found: Comparison) -> str:
-    if not found.varies:
-        return "not adapted: all pixels of the scene have one spectrum, which tells no gain"
-    if found.shift.by == "as it is":
-        return (
-            "nothing was adapted: no gain and offset bring the scene nearer to the training scene; "
-            f"{_apart(found)}"
-        )
-    return (
-        f"adapted to the scene's light {found.shift.by}: its values are {_in_words(found.common)}"
-    )
-
-
-def _apart(found: Comparison) -> str:
-    return (
-        f"its spectra lie {_plain(found.apart)} times as far from the nearest ones there as those "
-        "lie from each other"
-    )
-
-
-def _unlike(found: Comparison) -> str:
-    way = "no gain and offset bring the scene near the training scene: at best "
-    if not found.varies:
-        way = "all pixels of the scene have one spectrum, which is not near the training scene: "
-    return (
-        f"{way}{_apart(found)}, expected at most {FAR:.0f}; "
-        "check its sensor, bands and unit, or train on labels of this scene"
-    )
-
-
-def _warning(found: Comparison, adaptable: bool) -> str:
-    remedy = "map with --adapt (in Python, adapt=True), or train" if adaptable else "train"
-    return (
-        "radiometric shift from the training scene, the map may be wrong: the scene's values are "
-        f"{_in_words(found.common)}, and {100 * found.share_outside:.0f} % "
-        "of them lie beyond the 1st and 99th percentile of the training pixels; "
-        f"{remedy} on labels of this scene"
-    )

@@ -103,7 +103,7 @@ def per_class(
     >>> split.train.shape, split.test.shape  # class 1: 3 + 1, class 2: 1 + 2
     ((4, 2), (3, 2))
     """
-    _check_count("n", n)
+    _check(n=n)
     return _draw(labels, lambda size: n if size > n else size // 2, random_state, border, window)
 
 
@@ -136,14 +136,12 @@ def fraction(
     >>> len(split.train), len(split.test)
     (20, 80)
     """
-    _check_share(share)
-    return _draw(
-        labels,
-        lambda size: min(max(round(share * size), 1), size - 1),
-        random_state,
-        border,
-        window,
-    )
+    _check(share)
+
+    def part(size: int) -> int:
+        return min(max(round(share * size), 1), size - 1)
+
+    return _draw(labels, part, random_state, border, window)
 
 
 def blocks(
@@ -199,10 +197,7 @@ def blocks(
     >>> bool(no_overlap(split, labels.shape, window=5).all())
     True
     """
-    _check_share(share)
-    _check_count("size", size)
-    if n is not None:
-        _check_count("n", n)
+    _check(share, size=size, n=1 if n is None else n)
     rng = np.random.default_rng(random_state)
     pixels = _pixels_by_class(labels, border, window, least=1)
     height, width = _ids(labels).shape
@@ -215,14 +210,23 @@ def blocks(
         taken = where[chosen]
         train.append(taken if n is None else rng.permutation(taken)[:n])
         candidates.append(where[~chosen])
-    split = Split(np.concatenate(train), np.concatenate(candidates))
-    split = Split(split.train, split.test[no_overlap(split, (height, width), window)])
+    split = _apart(
+        Split(np.concatenate(train), np.concatenate(candidates)), (height, width), window
+    )
     if not len(split.test):
         raise InputError(
-            f"no test pixel is left outside the training blocks and the dead zone round them; "
-            f"use smaller blocks than size={size}, a smaller share than {share}, or per_class"
+            "no test pixel is left outside the training blocks and the dead zone around them; use "
+            f"smaller blocks than size={size}, a smaller share than {share}, or per_class"
         )
-    _warn_untested(labels, split, f"another block size than {size} may split them")
+    lost = np.setdiff1d(*split.classes_of(labels))
+    if len(lost):
+        warnings.warn(
+            "these classes train but have no test pixel left: "
+            f"{', '.join(_name(labels, int(v)) for v in lost)}; their pixels are too close to train "
+            f"and test without a shared window, and another block size than {size} may split them",
+            PolyadWarning,
+            stacklevel=2,
+        )
     return split
 
 
@@ -258,17 +262,17 @@ def from_labels(train: Labels, test: Labels) -> Split:
     for what, raster in (("training", first), ("test", second)):
         if not raster.any():
             raise InputError(f"the {what} labels hold no labeled pixel (all are 0)")
-    both = np.argwhere((first != UNLABELED) & (second != UNLABELED))
-    if len(both):
+    both = np.argwhere((first != UNLABELED) & (second != UNLABELED)).tolist()
+    if both:
         raise InputError(
             f"{len(both)} pixels are labeled for training and for test, the first at row "
-            f"{both[0, 0]}, col {both[0, 1]}; set them to 0 in one of the two"
+            f"{both[0][0]}, col {both[0][1]}; set them to 0 in one of the two"
         )
-    unknown = np.setdiff1d(second[second != UNLABELED], first)
-    if len(unknown):
+    unknown = np.setdiff1d(second[second != UNLABELED], first).tolist()
+    if unknown:
         raise SceneMismatch(
-            f"test labels hold class {_name(test, int(unknown[0]))}, which has no training pixel; "
-            f"label some or remove it from the test labels"
+            f"test labels hold class {_name(test, unknown[0])}, which has no training pixel; label "
+            "some or remove it from the test labels"
         )
     return Split(np.argwhere(first != UNLABELED), np.argwhere(second != UNLABELED))
 
@@ -303,6 +307,42 @@ def no_overlap(split: Split, shape: tuple[int, ...], window: int = 5) -> NDArray
     near[tuple(split.train.T)] = 1
     near = ndimage.maximum_filter(near, size=2 * window - 1, mode="constant")
     return near[tuple(split.test.T)] == 0
+
+
+def _apart(split: Split, shape: tuple[int, ...], window: int) -> Split:
+    """Return the split without test pixels whose window overlaps a training window."""
+    return Split(split.train, split.test[no_overlap(split, shape, window)])
+
+
+def compact_patch(
+    labels: Labels,
+    n: int,
+    random_state: RandomState,
+    *,
+    border: Border = "reflect",
+    window: int = 5,
+) -> Split:
+    """Train on the ``n`` pixels of each class nearest to a random one of it.
+
+    Tested are pixels at least ``window`` pixels away from every training pixel, as of a map whose
+    user drew one small polygon per class. Half of a class of ``n`` pixels or fewer trains.
+    Arguments are those of `per_class`.
+
+    Examples
+    --------
+    >>> split = compact_patch(np.array([[1] * 12 + [2] * 12]), 3, random_state=0)
+    >>> np.ptp(split.train[:3, 1]).item(), np.ptp(split.train[3:, 1]).item()
+    (2, 2)
+    """
+    rng = np.random.default_rng(random_state)
+    train, rest = [], []
+    for where in _pixels_by_class(labels, border, window, least=2).values():
+        middle = where[rng.integers(len(where))]
+        nearest = np.argsort(np.square(where - middle).sum(axis=1), kind="stable")
+        count = n if len(where) > n else len(where) // 2
+        train.append(where[nearest[:count]])
+        rest.append(where[nearest[count:]])
+    return _apart(Split(np.concatenate(train), np.concatenate(rest)), _ids(labels).shape, window)
 
 
 def other_fields(
@@ -408,30 +448,24 @@ def _pixels_by_class(
         whole = interior(where[:, 0], where[:, 1], values.shape, window)
         where, of_class = where[whole], of_class[whole]
     pixels = {int(v): where[of_class == v] for v in present}
-    for value, own in pixels.items():
-        if len(own) < least:
+    for value, members in pixels.items():
+        if len(members) < least:
             inside = f" whose {window} x {window} window is whole" if border == "drop" else ""
             raise InputError(
-                f"class {_name(labels, value)} has {len(own)} labeled pixel"
-                f"{'' if len(own) == 1 else 's'}{inside}, but at least {least} are expected to "
-                f"train and to test; label more of it, or leave it out: set its labels to 0 (in "
-                f"Python, labels.where(labels != {value}, 0))"
+                f"class {_name(labels, value)} has {len(members)} labeled "
+                f"{'pixel' if len(members) == 1 else 'pixels'}{inside}, but at least {least} "
+                "are expected to train and to test; label more of it, or leave it out: set its "
+                f"labels to 0 (in Python, labels.where(labels != {value}, 0))"
             )
     return pixels
 
 
-def _warn_untested(labels: Labels, split: Split, remedy: str) -> None:
-    """Name the classes that train but have no test pixel."""
-    trained, tested = split.classes_of(labels)
-    lost = np.setdiff1d(trained, tested)
-    if len(lost):
-        names = ", ".join(_name(labels, int(v)) for v in lost)
-        warnings.warn(
-            f"these classes train but have no test pixel left: {names}; their pixels lie too close "
-            f"together to train and test without a shared window, and {remedy}",
-            PolyadWarning,
-            stacklevel=3,
-        )
+def _check(share: float = 0.5, **counts: int) -> None:
+    if not 0 < share < 1:
+        raise InputError(f"share must lie between 0 and 1, both excluded, got {share!r}")
+    for name, value in counts.items():
+        if isinstance(value, bool) or int(value) != value or value < 1:
+            raise InputError(f"{name} must be a whole number of at least 1, got {value!r}")
 
 
 def _ids(labels: Labels) -> NDArray[np.integer]:
@@ -457,30 +491,12 @@ def _name(labels: Labels, value: int) -> str:
     return str(value)
 
 
-def _check_count(what: str, value: int) -> None:
-    if isinstance(value, bool) or int(value) != value or value < 1:
-        raise InputError(f"{what} must be a whole number of at least 1, got {value!r}")
-
-
-def _check_share(share: float) -> None:
-    if not 0 < share < 1:
-        raise InputError(f"share must lie between 0 and 1, both excluded, got {share!r}")
-
-
 # -- protocols -------------------------------------------------------------------------------------
 
 
-def _per_class_apart(
-    labels: Labels, n: int, seed: RandomState, *, border: Border, window: int
-) -> Split:
+def _per_class_apart(labels: Labels, n: int, seed: int, *, border: Border, window: int) -> Split:
     drawn = per_class(labels, n, seed, border=border, window=window)
-    return Split(drawn.train, drawn.test[no_overlap(drawn, _ids(labels).shape, window)])
-
-
-def _half_of_blocks(
-    labels: Labels, n: int, seed: RandomState, *, border: Border, window: int
-) -> Split:
-    return blocks(labels, BLOCK_SHARE, seed, size=BLOCK_SIDE, n=n, border=border, window=window)
+    return _apart(drawn, _ids(labels).shape, window)
 
 
 BLOCK_SIDE, BLOCK_SHARE = 20, 0.5  # of the protocol of blocks: side, and training share
@@ -488,7 +504,10 @@ DRAWS: dict[str, Callable[..., Split]] = {
     "random": per_class,
     "no-overlap": _per_class_apart,
     "other-fields": other_fields,
-    "blocks": _half_of_blocks,
+    "blocks": lambda labels, n, seed, **options: blocks(
+        labels, BLOCK_SHARE, seed, size=BLOCK_SIDE, n=n, **options
+    ),
+    "patch": compact_patch,
 }
 
 
@@ -498,10 +517,10 @@ class Protocol:
 
     Parameters
     ----------
-    protocol : {"random", "no-overlap", "other-fields", "blocks"}
+    protocol : {"random", "no-overlap", "other-fields", "blocks", "patch"}
         ``"random"`` is `per_class`, the paper's protocol; ``"no-overlap"`` the same, tested only
-        where the window shares no pixel with a training window; then `other_fields` and `blocks`,
-        half of the scene each.
+        where the window shares no pixel with a training window; then `other_fields`, `blocks`,
+        half of the scene each, and `compact_patch`.
     n, window : int
     border : {"reflect", "drop"}
         With "drop", pixels whose window leaves the scene neither train nor test.
@@ -532,13 +551,12 @@ RandomPerClass = partial(Protocol, "random")
 NoOverlap = partial(Protocol, "no-overlap")
 OtherFields = partial(Protocol, "other-fields")
 Blocks = partial(Protocol, "blocks")
+CompactPatch = partial(Protocol, "patch")
 PROTOCOLS = {
     p.name: p
     for p in (
         *map(RandomPerClass, (5, 10, 30)),
-        NoOverlap(10),
-        OtherFields(10),
-        Blocks(10),
+        *(draw(10) for draw in (NoOverlap, OtherFields, Blocks, CompactPatch)),
     )
 }
 
@@ -588,10 +606,10 @@ class FixedSplit:
     def split(self, labels: Labels, seed: int) -> Split:
         """Return the split; ``labels`` of the scene must have the rasters' shape."""
         del seed
-        shape, own = _ids(labels).shape, _ids(self.train).shape
-        if shape != own:
+        shape, expected = _ids(labels).shape, _ids(self.train).shape
+        if shape != expected:
             raise SceneMismatch(
-                f"the rasters of the split are {own[0]} x {own[1]}, the scene is "
+                f"the rasters of the split are {expected[0]} x {expected[1]}, the scene is "
                 f"{' x '.join(map(str, shape))} pixels; give rasters of this scene"
             )
         return from_labels(self.train, self.test)

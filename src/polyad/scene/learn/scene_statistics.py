@@ -325,10 +325,15 @@ def sharper_whitening(
     scene: Scene, whitening: NoiseWhitening, settings: PropagationSettings, run: RunOnScene
 ) -> SegmentWhitening:
     """Learn the whitening by segments from tiles all over a scene, which ``run`` reads."""
-    tiles = [tile for tile in run(_sample_tile, (whitening, settings), _places(scene)) if tile]
-    deviation = float(np.std(np.concatenate([smooth.ravel() for _, _, smooth in tiles])))
+    tiles = plan_tiles(scene.shape[:2], (SEGMENT_TILE, SEGMENT_TILE))
+    if scene.inside is not None:
+        tiles = [tile for tile in tiles if scene.inside[tile].any()]
+    starts = np.unique(np.linspace(0, len(tiles) - 1, SEGMENT_TILES).astype(int)).tolist()
+    places = [tiles[a:b] for a, b in pairwise([*starts, len(tiles)])]
+    samples = [found for found in run(_sample_tile, (whitening, settings), places) if found]
+    deviation = float(np.std(np.concatenate([smooth.ravel() for _, _, smooth in samples])))
     cubes, segments, first = [], [], 0
-    for z, valid, smooth in tiles:
+    for z, valid, smooth in samples:
         number = find_segments(smooth, settings.scale, settings.least, deviation) + first
         first = int(number.max()) + 1
         cubes.append(z[valid])
@@ -336,15 +341,6 @@ def sharper_whitening(
     most = max(kept for kept, _ in settings.graphs)
     spectra, segment = np.concatenate(cubes)[:, None], np.concatenate(segments)[:, None]
     return SegmentWhitening(most).fit_segments(spectra, segment)
-
-
-def _places(scene: Scene) -> list[list[Tile]]:
-    """Return for each place that is to be looked at the tiles from there to the next place."""
-    tiles = plan_tiles(scene.shape[:2], (SEGMENT_TILE, SEGMENT_TILE))
-    if scene.inside is not None:
-        tiles = [tile for tile in tiles if scene.inside[tile].any()]
-    starts = np.unique(np.linspace(0, len(tiles) - 1, SEGMENT_TILES).astype(int)).tolist()
-    return [tiles[a:b] for a, b in pairwise([*starts, len(tiles)])]
 
 
 def _sample_tile(
@@ -386,22 +382,13 @@ def whitened_window(
         part = at.moved(window.rows.start, window.cols.start)
         cube = scene.read(*part)
         valid[at] = inside = valid_pixels(cube, scene.nodata)
-        z[at] = _whitened(cube, inside, whitening)
+        spectra, known = cube.reshape(-1, cube.shape[-1]), inside.reshape(-1, 1)
+        chunks = [slice(k, k + CHUNK) for k in range(0, len(spectra), CHUNK)]
+        z[at] = np.concatenate(
+            [whitening.transform(np.where(known[c], spectra[c], 0)) * known[c] for c in chunks]
+        ).reshape(*at.shape, -1)
         seen(part, cube, z[at], inside)
     return z, valid
-
-
-def _whitened(cube: Array, inside: Array, whitening: NoiseWhitening) -> Array:
-    """Return the components ``(h, w, k)`` of pixels ``(h, w, bands)``, few at a time."""
-    spectra, known = cube.reshape(-1, cube.shape[-1]), inside.reshape(-1, 1)
-    z = np.empty((len(spectra), whitening.projection_.shape[1]), np.float32)
-    for start in range(0, len(spectra), CHUNK):
-        some, good = spectra[start : start + CHUNK], known[start : start + CHUNK]
-        if good.all():
-            z[start : start + CHUNK] = whitening.transform(some)
-        else:
-            z[start : start + CHUNK] = whitening.transform(np.where(good, some, 0)) * good
-    return z.reshape(*inside.shape, -1)
 
 
 class Cutting(NamedTuple):
@@ -410,7 +397,7 @@ class Cutting(NamedTuple):
     whitening: NoiseWhitening
     sharper: SegmentWhitening
     settings: PropagationSettings
-    kept: Components | None = None  # takes up components of every pixel; only by threads here
+    components: Components | None = None  # takes up those of every pixel; only by threads here
 
 
 def plan_regions(shape: tuple[int, int]) -> list[Tile]:
@@ -440,77 +427,52 @@ def scene_superpixels(
     ``run`` does it region by region; ``done`` is called after each with the share of the scene that
     is done, and may raise.
     """
-    regions, count = plan_regions(shape), 0
-    nodes = np.empty(shape, np.int32)
+    regions, nodes, count = plan_regions(shape), np.full(shape, -1, np.int32), 0
     parts: list[Superpixels] = []
-    with closing(run(region_superpixels, cutting, regions)) as made:
-        for number, (region, part) in enumerate(zip(regions, made, strict=True)):
-            nodes[region] = _numbered_from(count, part.nodes)
-            count += len(part.sizes)
-            parts.append(replace(part, nodes=nodes[region]))
-            done((number + 1) / len(regions))
-    return _joined(nodes, parts)
+    with closing(run(_region_superpixels, cutting, regions)) as results:
+        for number, tiles in enumerate(results, start=1):
+            for tile, part in tiles:
+                nodes[tile] = np.where(part.nodes < 0, np.int32(-1), part.nodes + np.int32(count))
+                count += len(part.sizes)
+                parts.append(replace(part, nodes=nodes[tile]))
+            done(number / len(regions))
+    features = [np.concatenate(each) for each in zip(*(p.features for p in parts), strict=True)]
+    places = np.concatenate([p.places for p in parts])
+    return Superpixels(nodes, features, places, np.concatenate([p.sizes for p in parts]))
 
 
-def region_superpixels(scene: Scene, cutting: Cutting, region: Tile) -> Superpixels:
-    """Cut one region of a scene into superpixels, tile by tile; their numbers begin at 0."""
+def _region_superpixels(
+    scene: Scene, cutting: Cutting, region: Tile
+) -> list[tuple[Tile, Superpixels]]:
+    """Cut the tiles of a region that have data into superpixels, numbered from 0 in each."""
     shape = scene.shape[:2]
     wide = region.grown(HALO, shape)
 
     def keep(part: Tile, cube: Array, z: Array, inside: Array) -> None:
-        own = part.common(region)
-        if cutting.kept is not None and min(own.shape) > 0:
-            at = own.within(part)
-            cutting.kept.put(own, cube[at], z[at], inside[at])
+        common = part.common(region)
+        if cutting.components is not None and min(common.shape) > 0:
+            at = common.within(part)
+            cutting.components.put(common, cube[at], z[at], inside[at])
 
     z, valid = whitened_window(scene, cutting.whitening, wide, keep)
-    nodes, count = np.empty(region.shape, np.int32), 0
-    parts: list[Superpixels] = []
+    parts = []
     for within in plan_tiles(region.shape, (TILE, TILE)):
         tile = within.moved(region.rows.start, region.cols.start)
-        halo = tile.grown(HALO, shape)
-        part = _tile_superpixels(
-            z[halo.within(wide)], valid[tile.within(wide)], tile, halo, cutting
-        )
-        nodes[within] = _numbered_from(count, part.nodes)
-        count += len(part.sizes)
-        parts.append(part)
-    return _joined(nodes, parts)
-
-
-def _tile_superpixels(
-    z: Array, inside: Array, tile: Tile, halo: Tile, cutting: Cutting
-) -> Superpixels:
-    """Cut one tile, from its components with a halo and which of its own pixels have data."""
-    settings = cutting.settings
-    if not inside.any():
-        most = cutting.sharper.projection_.shape[1]
-        features = [np.empty((0, min(k, most)), np.float32) for k, _ in settings.graphs]
-        nodes = np.full(inside.shape, -1, np.int32)
-        return Superpixels(nodes, features, np.empty((0, 2), np.float32), np.empty(0, np.intp))
-    components = cutting.sharper.transform(z)
-    maps = [
-        edge_filter(components[..., :kept], contrast)[tile.within(halo)]
-        for kept, contrast in settings.graphs
-    ]
-    nodes = find_superpixels(maps[0], settings.superpixel, inside)
-    number, count = nodes[inside], int(nodes.max()) + 1
-    features = [group_means(each[inside], number, count) for each in maps]
-    corner = np.array([tile.rows.start, tile.cols.start])
-    places = group_means(np.argwhere(inside) + corner, number, count)
-    return Superpixels(nodes, features, places, np.bincount(number, minlength=count))
-
-
-def _numbered_from(first: int, nodes: Array) -> Array:
-    """Return nodes numbered from ``first`` on; -1 stays."""
-    return np.where(nodes < 0, np.int32(-1), nodes + np.int32(first))
-
-
-def _joined(nodes: Array, parts: list[Superpixels]) -> Superpixels:
-    """Return the superpixels of all parts, whose pixels are numbered already."""
-    features = [np.concatenate(each) for each in zip(*(p.features for p in parts), strict=True)]
-    places = np.concatenate([p.places for p in parts])
-    return Superpixels(nodes, features, places, np.concatenate([p.sizes for p in parts]))
+        inside, halo = valid[tile.within(wide)], tile.grown(HALO, shape)
+        if inside.any():
+            corner = np.array([tile.rows.start, tile.cols.start])
+            sharp = cutting.sharper.transform(z[halo.within(wide)])
+            maps = [
+                edge_filter(sharp[..., :kept], contrast)[tile.within(halo)]
+                for kept, contrast in cutting.settings.graphs
+            ]
+            nodes = find_superpixels(maps[0], cutting.settings.superpixel, inside)
+            number, count = nodes[inside], int(nodes.max()) + 1
+            features = [group_means(each[inside], number, count) for each in maps]
+            places = group_means(np.argwhere(inside) + corner, number, count)
+            sizes = np.bincount(number, minlength=count)
+            parts.append((tile, Superpixels(nodes, features, places, sizes)))
+    return parts
 
 
 # -- learning --------------------------------------------------------------------------------------
@@ -523,7 +485,8 @@ SOME_PIXELS = 2000  # of the map, to know how far it lies from the labels
 SAMPLE_ROWS, SAMPLE_PIXELS = 8, 200_000  # of a scene too large to learn its noise from whole
 STRIP_BYTES = 8 * 2**20  # of a strip's pixels that are computed with at a time
 PIXEL_BYTES = 120  # of a large scene: nodes, their features and edges
-STAGES = {"noise": 0.15, "superpixels": 0.7, "graphs": 0.15}  # of the time
+# Where each stage begins, and its share of the time
+STAGES = {"noise": (0.0, 0.15), "superpixels": (0.15, 0.7), "graphs": (0.85, 0.15)}
 
 
 def scene_statistics(
@@ -582,12 +545,32 @@ def graph_statistics(
     height, width, _ = scene.shape
     settings = PropagationSettings.for_pixels(height * width) if settings is None else settings
     budget = memory_budget() if budget is None else budget
-    build = _of_pixels if settings.superpixel == 1 else _of_superpixels
-    steps = _Steps(progress, check, run_here(scene) if run is None else run)
-    statistics = build(scene, settings, budget, steps, keep_components)
+
+    def done(stage: str, share: float) -> None:
+        first, length = STAGES[stage]
+        progress(stage, min(first + length * share, 1.0))
+        check()
+
+    if settings.superpixel == 1:
+        statistics = _of_pixels(scene, settings, budget, done, keep_components)
+    else:
+        needed = height * width * (PIXEL_BYTES + keep_components * PIXEL_COMPONENTS_BYTES)
+        if needed > budget:
+            holds = "with goal this-scene holds graphs of the whole scene"
+            raise _over_budget(holds, needed, budget, "--goal other-scenes or ")
+        tasks = run_here(scene) if run is None else run
+        statistics = _of_superpixels(scene, settings, done, tasks, keep_components)
     if run is None and scene.despiking is not None:
         scene.despiking.whole = True
     return statistics
+
+
+def _over_budget(holds: str, needed: int, budget: int, remedy: str) -> BudgetExceeded:
+    return BudgetExceeded(
+        f"preset best {holds} in memory, about {needed:,} bytes where {budget:,} may be used; crop "
+        "the scene, raise --max-bytes (in Python, max_bytes), or train with "
+        f"{remedy}--preset fast"
+    )
 
 
 @contextmanager
@@ -604,76 +587,51 @@ def statistics_bar(shown: bool) -> Iterator[Progress]:
         yield move
 
 
-@dataclass(frozen=True)
-class _Steps:
-    """Whom to tell what is done, whom to ask whether to go on, and who does the tasks."""
-
-    progress: Progress
-    check: Check
-    run: RunOnScene
-
-    def done(self, stage: str, share: float) -> None:
-        """Say which share of a stage is done."""
-        names = list(STAGES)
-        before = sum(STAGES[name] for name in names[: names.index(stage)])
-        self.progress(stage, min(before + STAGES[stage] * share, 1.0))
-        self.check()
-
-
 def _of_pixels(
-    scene: Scene, settings: PropagationSettings, budget: int, steps: _Steps, keep: bool
+    scene: Scene, settings: PropagationSettings, budget: int, done: Progress, keep: bool
 ) -> SceneStatistics:
     """Return the statistics of a scene that is held whole: every pixel is a node."""
     cube, valid = _readable(scene, "this-scene", budget)
     with limit_threads(threads_for(2.0 * valid.size * cube.shape[-1] ** 2)):
         whitening = NoiseWhitening(settings.components).fit(cube, valid)
-        steps.done("noise", 1.0)
+        done("noise", 1.0)
         z = whitening.transform(cube) * valid[..., None]
     graphs = graphs_of_whitened(settings, z, valid)
-    steps.done("graphs", 1.0)
-    kept = None
-    if keep:
-        kept = Components.blank(valid.shape, whitening)
-        kept.put(Tile(slice(0, valid.shape[0]), slice(0, valid.shape[1])), cube, z, valid)
+    done("graphs", 1.0)
+    components = Components.blank(valid.shape, whitening) if keep else None
+    if components is not None:
+        whole = Tile(slice(0, valid.shape[0]), slice(0, valid.shape[1]))
+        components.put(whole, cube, z, valid)
     some, mask, nodes = _some_pixels(valid), scene.packed_mask, pixel_nodes(valid)
-    return SceneStatistics(whitening, graphs, mask, some, nodes, settings, kept)
+    return SceneStatistics(whitening, graphs, mask, some, nodes, settings, components)
 
 
 def _of_superpixels(
-    scene: Scene, settings: PropagationSettings, budget: int, steps: _Steps, keep: bool
+    scene: Scene, settings: PropagationSettings, done: Progress, run: RunOnScene, keep: bool
 ) -> SceneStatistics:
     """Return the statistics of a scene that is read tile by tile: superpixels are the nodes."""
-    height, width, _ = scene.shape
-    bytes_of_pixel = PIXEL_BYTES + (PIXEL_COMPONENTS_BYTES if keep else 0)
-    needed = height * width * bytes_of_pixel
-    if needed > budget:
-        raise BudgetExceeded(
-            "preset best with goal this-scene holds graphs of the whole scene in memory, about "
-            f"{needed:,} bytes where {budget:,} may be used; crop the scene, raise --max-bytes (in "
-            "Python, max_bytes), or train with --goal other-scenes or --preset fast"
-        )
-    whitening = NoiseWhitening(settings.components).fit_sums(_noise_sums(scene, steps))
-    kept = Components.blank((height, width), whitening) if keep else None
-    sharper = sharper_whitening(scene, whitening, settings, steps.run)
-    cutting = Cutting(whitening, sharper, settings, kept)
-    superpixels = scene_superpixels(
-        (height, width), cutting, steps.run, lambda share: steps.done("superpixels", share)
-    )
-    places, sizes, graphs = superpixels.places, superpixels.sizes, []
+    shape = scene.shape[:2]
+    whitening = NoiseWhitening(settings.components).fit_sums(_noise_sums(scene, done, run))
+    components = Components.blank(shape, whitening) if keep else None
+    sharper = sharper_whitening(scene, whitening, settings, run)
+    cutting = Cutting(whitening, sharper, settings, components)
+    found = scene_superpixels(shape, cutting, run, partial(done, "superpixels"))
 
     def build(features: Array) -> Graph:
-        return node_graph(features, places, settings.neighbors, settings.nearness, sizes)
+        return node_graph(
+            features, found.places, settings.neighbors, settings.nearness, found.sizes
+        )
 
-    with closing(stream_tasks(build, superpixels.features)) as built:
+    graphs: list[Graph] = []
+    with closing(stream_tasks(build, found.features)) as built:
         for graph in built:
             graphs.append(graph)
-            steps.done("graphs", len(graphs) / len(settings.graphs))
-    nodes = superpixels.nodes
-    some, mask = _some_pixels(nodes >= 0), scene.packed_mask
-    return SceneStatistics(whitening, graphs, mask, some, nodes, settings, kept)
+            done("graphs", len(graphs) / len(settings.graphs))
+    some, mask = _some_pixels(found.nodes >= 0), scene.packed_mask
+    return SceneStatistics(whitening, graphs, mask, some, found.nodes, settings, components)
 
 
-def _noise_sums(scene: Scene, steps: _Steps) -> Iterator[StripSums]:
+def _noise_sums(scene: Scene, done: Progress, run: RunOnScene) -> Iterator[StripSums]:
     """Yield the sums over strips all over a scene, until they hold enough pixels with data."""
     height, width, _ = scene.crop_to_mask().shape
     left = iter(spread(-(-height // SAMPLE_ROWS)))
@@ -685,36 +643,25 @@ def _noise_sums(scene: Scene, steps: _Steps) -> Iterator[StripSums]:
         return
     units, found, taken, some = StripUnits.of(strip), 0, 0, [number]
     while some:
-        with closing(steps.run(_strip_sums, units, some)) as every:
+        with closing(run(_strip_sums, units, some)) as every:
             for sums in every:
                 if sums is not None:
                     yield sums
                     found += sums.count
-                steps.done("noise", min(found / SAMPLE_PIXELS, 1.0))
+                done("noise", min(found / SAMPLE_PIXELS, 1.0))
         taken += len(some)
         some = list(islice(left, _strips_missing(found, taken, SAMPLE_ROWS * width)))
 
 
 def _strips_missing(found: int, taken: int, pixels: int) -> int:
-    """Return how many more strips are read at once, if so many were ``taken``.
+    """Return how many more strips of ``pixels`` are read at once, if ``taken`` had ``found``.
 
     As many as will do if they have as much data; where that was little, a few at first.
 
-    Parameters
-    ----------
-    found : int
-        Pixels with data so far.
-    taken : int
-        Strips so far.
-    pixels : int
-        Of each strip, with data or without.
-
     Examples
     --------
-    >>> _strips_missing(10_000, 1, 10_000), _strips_missing(10, 1, 10_000)
-    (19, 8)
-    >>> _strips_missing(200_000, 20, 10_000)
-    0
+    >>> [_strips_missing(*counts, 10_000) for counts in ((10_000, 1), (10, 1), (200_000, 20))]
+    [19, 8, 0]
     """
     missing = max(SAMPLE_PIXELS - found, 0)
     wanted = -(-missing * taken // found)
@@ -778,13 +725,11 @@ def _readable(scene: Scene, goal: str, budget: int) -> tuple[Array, Array]:
     if goal == "this-scene" or height * width <= SAMPLE_PIXELS:
         if needed > budget:
             whole = goal == "this-scene"
-            raise BudgetExceeded(
-                f"preset best {'with goal this-scene' if whole else 'on a scene this small'} holds "
-                f"the whole scene in memory, about {needed:,} bytes where {budget:,} may be used; "
-                "crop the scene, raise --max-bytes (in Python, max_bytes), or train with "
-                + ("--goal other-scenes or " if whole else "")
-                + "--preset fast"
+            holds = (
+                f"{'with goal this-scene' if whole else 'on a scene this small'} holds the whole"
             )
+            remedy = "--goal other-scenes or " if whole else ""
+            raise _over_budget(f"{holds} scene", needed, budget, remedy)
         return _read_rows(part, slice(None))
     count = max(SAMPLE_PIXELS // (SAMPLE_ROWS * width), 1)
     starts = np.linspace(0, height - SAMPLE_ROWS, count).astype(int)

@@ -192,30 +192,29 @@ class StripSums:
     def of(cls, strip: Strip, units: StripUnits) -> StripSums:
         """Return the sums over a strip."""
         cube, valid = _checked(strip.cube, strip.valid, least=1)
-        own = strip.own
         spectra = cube[valid]
         check_magnitude(spectra.min(axis=0), spectra.max(axis=0))
         z = (cube - units.shift) / units.unit
-        inside = z[:own][valid[:own]]
-        across, down = _steps_across(z[:own], valid[:own]), _steps_down(z, valid)
+        inside = z[: strip.own][valid[: strip.own]]
+        steps, pairs = _steps(z, valid, strip.own)
         return cls(
             units,
             spectra.min(axis=0),
             spectra.max(axis=0),
             inside.sum(axis=0, dtype=np.float64),
             _gram(inside),
-            _gram(across) + _gram(down),
+            steps,
             len(inside),
-            len(across) + len(down),
+            pairs,
         )
 
     def __add__(self, other: StripSums) -> StripSums:
         """Return the sums over the strips of both."""
-        ours, theirs = vars(self), vars(other)
-        sums = {k: ours[k] + theirs[k] for k in ("first", "second", "steps", "count", "pairs")}
-        sums["lowest"] = np.minimum(self.lowest, other.lowest)
-        sums["highest"] = np.maximum(self.highest, other.highest)
-        return StripSums(self.units, **sums)
+        lowest = np.minimum(self.lowest, other.lowest)
+        highest = np.maximum(self.highest, other.highest)
+        names = ("first", "second", "steps", "count", "pairs")
+        sums = [getattr(self, name) + getattr(other, name) for name in names]
+        return StripSums(self.units, lowest, highest, *sums)
 
     def moments(self) -> tuple[Array, Array, Array]:
         """Return the mean of the pixels, their covariance and that of the noise."""
@@ -277,17 +276,15 @@ def _check_spectra(spectra: Array, count: int | None = None) -> None:
 
 def neighbor_covariance(z: Array, valid: Array) -> Array:
     """Return half the covariance ``(bands, bands)`` of differences of neighbors."""
-    across, down = _steps_across(z, valid), _steps_down(z, valid)
-    count = max(len(across) + len(down), 1)
-    return (_gram(across) + _gram(down)) / (2 * count)
+    total, count = _steps(z, valid, len(z))
+    return total / (2 * max(count, 1))
 
 
-def _steps_across(z: Array, valid: Array) -> Array:
-    return (z[:, 1:] - z[:, :-1])[valid[:, 1:] & valid[:, :-1]]
-
-
-def _steps_down(z: Array, valid: Array) -> Array:
-    return (z[1:] - z[:-1])[valid[1:] & valid[:-1]]
+def _steps(z: Array, valid: Array, rows: int) -> tuple[Array, int]:
+    """Return the sum of squares of differences of neighbors, and how many; down from ``rows``."""
+    across = (z[:rows, 1:] - z[:rows, :-1])[valid[:rows, 1:] & valid[:rows, :-1]]
+    down = (z[1:] - z[:-1])[valid[1:] & valid[:-1]]
+    return _gram(across) + _gram(down), len(across) + len(down)
 
 
 def _gram(rows: Array) -> Array:
