@@ -81,15 +81,6 @@ def test_other_kinds_hold_the_same_values(model, tmp_path):
     assert (tmp_path / "m.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_a_map_may_be_replaced_by_the_next_one(model, tmp_path):
-    from polyad.scene.files.paths import check_kind
-
-    for ending in ("tif", "nc", "npy", "png"):
-        polyad.map_file(model, scene(), tmp_path / f"m.{ending}", uncertainty=tmp_path / "sd.tif")
-        check_kind(tmp_path / f"m.{ending}", "map")
-    check_kind(tmp_path / "sd.tif", "file of uncertainty")
-
-
 @pytest.mark.parametrize(
     ("options", "kind", "said"),
     [

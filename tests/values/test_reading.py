@@ -58,11 +58,6 @@ def test_of_several_numbers_in_one_pixel_the_mean_is_taken_and_said(tmp_path):
     assert values.values[3, 4, 0] == pytest.approx(0.4)
 
 
-def test_equal_numbers_in_one_pixel_are_no_news(tmp_path):
-    path = written(tmp_path / "p.csv", "3,4,0.2", "3,4,0.2")
-    assert open_values(path, scene(), field="cover").values[3, 4, 0] == pytest.approx(0.2)
-
-
 def test_a_polygon_measures_the_pixels_whose_centers_it_holds(tmp_path):
     x, y = GRID * (4, 6)
     ring = [[x, y], [x + 30, y], [x + 30, y - 20], [x, y - 20], [x, y]]
@@ -145,11 +140,6 @@ def test_without_a_field_the_fields_of_numbers_are_listed(place, tmp_path, name)
     with pytest.raises(SceneError, match=r"name it with --field .*[:,] cover \(") as told:
         open_values(path, scene())
     assert "crop" not in str(told.value)
-
-
-def test_text_in_a_geojson_is_refused_with_the_fields_of_numbers(place):
-    with pytest.raises(SceneError, match=r"expected a number for 'crop', got 'corn'.*cover \("):
-        open_values(place / "plots.geojson", scene(), field="crop")
 
 
 def test_values_all_of_which_lie_elsewhere_are_refused(tmp_path):

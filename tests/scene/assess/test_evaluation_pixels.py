@@ -47,7 +47,7 @@ def test_asked_pixels_get_the_classes_and_probabilities_of_the_map(land):
 def test_missing_pixels_are_filled_by_the_mean_of_those_with_data(land):
     scene, _, _ = land
     samples = Samples(Scene.of(scene), np.array([4, 10]), np.array([10, 2]), 9)
-    patches = samples.take(slice(None))
+    patches = samples.take()
     windows = np.concatenate(
         [scene.values[0:9, 6:15], scene.values[6:15][:, [2, 1, 0, 1, 2, 3, 4, 5, 6]]]
     )

@@ -74,15 +74,6 @@ def neighbor_covariance_slow(z, valid):
     return total / (2 * max(count, 1))
 
 
-def segment_mean_slow(values, segments):
-    """As `segment_mean`, segment by segment: the reference."""
-    means = np.empty(values.shape, np.float64)
-    for segment in np.unique(segments):
-        inside = segments == segment
-        means[inside] = values[inside].mean(axis=0, dtype=np.float64)
-    return means
-
-
 def find_superpixels_slow(features, least=4, valid=None):
     """As `find_superpixels`, group by group: the reference."""
     valid = np.ones(features.shape[:2], bool) if valid is None else valid

@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.naive_bayes import GaussianNB
 
-from polyad import RankRClassifier
 from polyad.errors import InputError, PolyadWarning
 from polyad.scene.assess.evaluation import evaluate
 from polyad.scene.learn.adaptation import (
@@ -24,14 +23,9 @@ from polyad.scene.learn.adaptation import (
     nearest_distance,
 )
 from polyad.scene.learn.model import SceneModel
-from polyad.scene.learn.radiometry import (
-    prepared,
-    radiometry_of,
-    replaced_pixels,
-)
-from polyad.scene.learn.training import train, train_on
+from polyad.scene.learn.training import train
 from polyad.scene.map.mapping import map_scene
-from polyad.scene.raster.scene import KEPT, SAMPLE, Scene, sample_pixels
+from polyad.scene.raster.scene import SAMPLE, Scene, sample_pixels
 from polyad.scene.raster.selection import mask_scene
 from tests.scene.learn.references import nearest_distance_slow
 
@@ -224,18 +218,6 @@ def test_folding_a_shift_is_shifting_the_scene(kind, offset, gain, models, scene
     np.testing.assert_allclose(got.values, wanted.values, atol=2e-3)
 
 
-def test_a_network_without_scaler_takes_a_shift_too(scene, labels):
-    rng = np.random.default_rng(0)
-    pixels = np.argwhere(labels.values > 0)[rng.permutation(HEIGHT * WIDTH)[:60]]
-    centered = moved(scene, 1e-3, -1.5)
-    network = RankRClassifier(hidden=6, standardize=None, random_state=0)
-    model = train_on(centered, labels, pixels, estimator=network, window=3)
-    assert model.estimator.scaler_ is None
-    wanted = map_scene(model, centered).values
-    got = map_scene(model, scene, adapt=True).values
-    assert (got == wanted).mean() > 0.99
-
-
 def test_quantiles_of_one_ground_give_the_exact_shift():
     rng = np.random.default_rng(0)
     known = np.sort(rng.normal(1000, 200, (7, 30)), axis=0)
@@ -333,24 +315,6 @@ def test_a_sample_is_bounded_and_inside_the_mask():
     inside = np.zeros((700, 600), bool)
     inside[100:200, 310:500] = True
     assert (sample_pixels(Scene.of(scene).masked(inside))[0] == 2).all()
-
-
-def test_a_scene_without_data_has_no_light():
-    scene = Scene.of(xr.DataArray(np.full((5, 5, 20), np.nan), dims=("y", "x", "band")))
-    assert scene.radiometry is None
-    assert prepared(scene) is scene
-    assert radiometry_of(scene, np.array([[0, 0]])) is None
-
-
-def test_a_prepared_scene_is_sampled_once(scene, monkeypatch):
-    ready = prepared(scene)
-    monkeypatch.setattr(
-        "polyad.scene.raster.scene.sample_pixels", lambda *_: pytest.fail("sampled again")
-    )
-    assert prepared(ready) is ready
-    radiometry = radiometry_of(ready, np.array([[0, 0], [3, 4]]))
-    assert radiometry.spectra.shape == (KEPT, BANDS)
-    assert replaced_pixels(ready) == 0
 
 
 @pytest.mark.filterwarnings("ignore:pixels of the scene have")

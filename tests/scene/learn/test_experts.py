@@ -16,7 +16,7 @@ from polyad.scene.learn.experts import (
 )
 from polyad.scene.learn.folds import SpatialFolds
 from polyad.scene.learn.networks import fold_whitening, merge, on_windows
-from polyad.scene.learn.recipe import EXPERTS, PRIOR, Choice, Expert, experts_for
+from polyad.scene.learn.recipe import EXPERTS, PRIOR, Expert
 from polyad.scene.learn.whitening import NoiseWhitening
 
 
@@ -46,15 +46,6 @@ def test_experts_that_folds_cannot_tell_apart_share_the_weight():
     choice, _ = choose(EXPERTS[:2], held, targets, folds_of(60))
     assert len(choice.experts) == 2
     assert sum(choice.weights) == pytest.approx(1)
-
-
-def test_more_labels_see_smaller_gaps():
-    rng = np.random.default_rng(1)
-    gap = rng.normal(0.1, 0.5, 400)
-    losses = np.stack([np.ones(400), 1 + gap])
-    few = expert_weights(losses[:, :20], np.arange(20), np.ones(20))
-    many = expert_weights(losses, np.arange(400), np.ones(400))
-    assert many[1] < 0.1 < few[1]
 
 
 def test_labels_of_one_group_count_as_one():
@@ -91,18 +82,6 @@ def test_the_decay_falls_with_the_number_of_labels_within_bounds():
     expert = Expert("plain", 1, 600)
     assert [expert.decay(n) for n in (10, 600, 10**6)] == [10.0, 1.0, 0.1]
     assert [Expert("plain", window, 600).decay(10) for window in (1, 3, 5, 7)] == [10, 3, 1, 1]
-
-
-def test_a_window_that_was_asked_for_is_kept_to():
-    assert {e.window for e in experts_for(3)} == {3}
-    assert {e.view for e in experts_for(3)} == {"plain", "whitened"}
-    assert {e.window for e in experts_for(None)} == {1, 3, 5}
-
-
-def test_a_choice_survives_as_plain_values():
-    choice = Choice(experts=EXPERTS[:2], weights=(0.25, 0.75), overall=0.8)
-    assert Choice.from_json(choice.to_json(), "choice") == choice
-    assert "plain spectra, single pixels (0.25)" in choice.line
 
 
 def test_labels_of_a_class_that_was_held_out_whole_are_not_tested():

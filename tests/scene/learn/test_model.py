@@ -108,12 +108,6 @@ def test_fingerprint_of_scenes_without_data_in_the_middle_differs():
     assert Scene.of(one).fingerprint != Scene.of(two).fingerprint
 
 
-@pytest.mark.parametrize("shape", [(1, 1, 1), (1, 9, 2), (2, 1, 300)])
-def test_fingerprint_of_a_tiny_scene(shape):
-    scene = Scene.of(xr.DataArray(np.zeros(shape), dims=("y", "x", "band")))
-    assert len(scene.fingerprint) == 32
-
-
 def test_a_model_of_no_scene_is_refused_for_mapping(tmp_path):
     X = np.random.default_rng(0).normal(size=(10, 3, 3, 4))
     save(

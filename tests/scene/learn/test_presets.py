@@ -150,13 +150,6 @@ def test_the_line_names_what_is_done(models):
     assert models["fast"].recipe.line == "network on plain spectra, 3 x 3 windows"
 
 
-def test_same_seed_same_map():
-    scene, labels = make_scene()
-    options = {"samples_per_class": 5, "preset": "best"} | QUICK
-    first, second = (map_scene(train(scene, labels, **options), scene) for _ in range(2))
-    np.testing.assert_array_equal(first, second)
-
-
 def test_the_paper_preset_is_the_papers_solver_and_takes_overrides():
     scene, labels = make_scene()
     model = train(scene, labels, samples_per_class=4, preset="paper", epochs=2, window=3)

@@ -105,38 +105,3 @@ def test_a_class_that_rarer_ones_left_only_test_blocks_trains_all_the_same():
         trained, tested = blocks(labels, 0.5, seed).classes_of(labels)
         assert set(trained) == {1, 2, 3}
         assert 3 in tested
-
-
-def two_classes(first):
-    """Return a raster of one class as given and another of two fields, apart from it."""
-    labels = np.zeros((len(first), 40), int)
-    labels[:, :20] = first
-    labels[:4, 22:26] = labels[:4, 34:38] = 2
-    return labels
-
-
-def test_regions_that_touch_at_a_corner_are_one_field():
-    first = np.zeros((12, 20), int)
-    first[:4, :4] = first[4:8, 4:8] = 1  # one field, by its corner
-    first[:4, 14:18] = 1
-    for seed in range(6):
-        labels = two_classes(first)
-        split = OtherFields(5).split(labels, seed)
-        cols = split.train[labels[tuple(split.train.T)] == 1][:, 1]
-        tested = split.test[labels[tuple(split.test.T)] == 1][:, 1]
-        assert (cols < 10).all() != (tested < 10).all()
-        assert len(set(cols < 10)) == len(set(tested < 10)) == 1
-
-
-def test_the_field_that_trains_and_its_pixels_are_drawn_at_random():
-    first = np.zeros((12, 20), int)
-    first[:, :8] = first[:, 12:] = 1
-    sides, rows = set(), []
-    for seed in range(8):
-        labels = two_classes(first)
-        train = OtherFields(6).split(labels, seed).train
-        train = train[labels[tuple(train.T)] == 1]
-        sides.add(bool(train[0, 1] < 10))
-        rows.append(len(np.unique(train[:, 0])))
-    assert sides == {False, True}
-    assert min(rows) > 1  # the first six would lie in one row

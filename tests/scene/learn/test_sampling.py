@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from polyad.errors import InputError, SceneMismatch
-from polyad.scene.learn.sampling import Split, blocks, fraction, from_labels, no_overlap, per_class
+from polyad.scene.learn.sampling import blocks, fraction, from_labels, no_overlap, per_class
 from polyad.scene.raster.classes import ClassInfo, with_classes
 from polyad.scene.read.scenes import open_known_labels
 
@@ -88,23 +88,6 @@ def test_no_overlap_equals_comparing_windows_pixel_by_pixel(labels, seed, window
     assert mask.tolist() == no_overlap_slowly(split, window)
 
 
-@pytest.mark.parametrize(
-    "sampler",
-    [
-        lambda labels, rng: per_class(labels, 3, rng),
-        lambda labels, rng: fraction(labels, 0.3, rng),
-        lambda labels, rng: blocks(labels, 0.3, rng, n=5),
-    ],
-)
-def test_same_seed_same_split(sampler):
-    labels = np.random.default_rng(0).integers(0, 4, size=(60, 60))
-    first, again = sampler(labels, 5), sampler(labels, np.random.default_rng(5))
-    other = sampler(labels, 6)
-    np.testing.assert_array_equal(first.train, again.train)
-    np.testing.assert_array_equal(first.test, again.test)
-    assert pixels(first.train) != pixels(other.train)
-
-
 def test_indian_pines_oats_give_half_as_in_the_paper(indian_pines):
     for n in (10, 50):
         train, test = per_class(indian_pines, n, 0).classes_of(indian_pines)
@@ -143,13 +126,6 @@ def test_drop_leaves_out_pixels_whose_window_leaves_the_scene():
     assert len(both) == 25
     assert both.min() == 2
     assert both.max() == 6
-
-
-def test_from_labels_keeps_the_two_rasters():
-    train, test = np.array([[1, 0, 2], [0, 0, 0]]), np.array([[0, 2, 0], [1, 0, 0]])
-    split = from_labels(train, test)
-    assert split.train.tolist() == [[0, 0], [0, 2]]
-    assert split.test.tolist() == [[0, 1], [1, 0]]
 
 
 @pytest.mark.parametrize(
@@ -203,9 +179,3 @@ def test_a_class_lost_at_the_border_is_named():
 def test_bad_input_gets_one_clear_sentence(call, message):
     with pytest.raises(InputError, match=message):
         call(np.ones((6, 6), dtype=int))
-
-
-def test_split_cannot_be_changed():
-    split = Split(np.zeros((1, 2), dtype=np.intp), np.ones((1, 2), dtype=np.intp))
-    with pytest.raises(AttributeError):
-        split.train = split.test

@@ -9,10 +9,10 @@ import xarray as xr
 from numpy.testing import assert_allclose
 
 import polyad.scene.learn.scene_statistics as module
-from polyad.errors import InputError, SceneError
+from polyad.errors import SceneError
 from polyad.scene.learn.model import SceneModel
 from polyad.scene.learn.recipe import EXACT_PIXELS, PropagationSettings
-from polyad.scene.learn.scene_statistics import scene_statistics, spread
+from polyad.scene.learn.scene_statistics import scene_statistics
 from polyad.scene.learn.whitening import NoiseWhitening, Strip, StripSums, StripUnits
 from polyad.scene.map.mapping import map_scene
 from polyad.scene.map.tile_mapper import Shares, propagated_shares
@@ -177,22 +177,6 @@ def test_noise_of_wide_strips_is_summed_few_rows_at_a_time_without_a_difference(
     assert_allclose(by_rows.ratio_, whole.ratio_, rtol=1e-4)
 
 
-def test_whitening_by_strips_wants_two_pixels_with_data():
-    with pytest.raises(InputError, match="two pixels"):
-        NoiseWhitening().fit_sums([])
-
-
-def test_a_few_pixels_beside_a_seam_do_not_stand_for_the_scene():
-    """Segments are learned from the fullest tile of a place, not from the first with a pixel."""
-    scene = fields(width=120)[0].copy()
-    whitening = scene_statistics(scene, settings=NODES).whitening
-    scene[:, :60] = np.nan
-    scene[20, 59] = scene[20, 60]
-    tiles = [Tile(slice(0, 70), slice(start, start + 60)) for start in (0, 60)]
-    _, valid, _ = module._sample_tile(Scene.of(scene), (whitening, NODES), tiles)
-    assert valid.sum() == 70 * 60
-
-
 def test_noise_of_a_scene_with_little_data_is_read_in_few_rounds(monkeypatch):
     monkeypatch.setattr(module, "SAMPLE_PIXELS", 2_000)
     cube = fields(height=1600, width=40)[0].copy()
@@ -217,11 +201,6 @@ def test_strips_are_read_until_there_is_enough_data(monkeypatch):
     scene[:180] = np.nan
     statistics = scene_statistics(scene, settings=NODES)
     assert_allclose(statistics.whitening.mean_, scene[180:].mean(("y", "x")), rtol=0.05)
-
-
-@pytest.mark.parametrize("count", [1, 2, 7, 64, 100])
-def test_a_spread_order_has_every_number_once(count):
-    assert sorted(spread(count)) == list(range(count))
 
 
 def test_progress_rises_to_one_and_names_its_stages(monkeypatch):

@@ -5,10 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from polyad.scene.learn.experts import choice_folds
+from polyad.scene.learn.experts import FitContext, TrainSettings
 from polyad.scene.learn.folds import (
-    agreement,
-    block_groups,
     deal_groups,
     mean_distance,
     spatial_folds,
@@ -85,29 +83,6 @@ def test_mean_distance_equals_pair_by_pair():
     assert mean_distance(labels, labels, fold) == pytest.approx(np.mean(slow))
 
 
-def test_agreement_equals_pair_by_pair():
-    pixels, targets = scattered(40, side=15)
-    pairs = [
-        (targets[i] == targets[j])
-        for i in range(40)
-        for j in range(i)
-        if np.hypot(*(pixels[i] - pixels[j])) <= 4
-    ]
-    share, count = agreement(pixels, targets, 4)
-    assert count == len(pairs)
-    assert share == pytest.approx(np.mean(pairs))
-
-
-def test_a_class_with_one_label_cannot_be_tested():
-    assert testable(np.array([0, 1, 2]), np.array([0, 0, 1])).tolist() == [True, True, False]
-
-
-def test_blocks_of_one_pixel_are_pixels():
-    pixels = np.array([[0, 0], [0, 1], [0, 0]])
-    group = block_groups(pixels, 1, np.random.default_rng(0))
-    assert group[0] == group[2] != group[1]
-
-
 def test_polygons_are_never_split():
     rng = np.random.default_rng(0)
     corners = rng.integers(0, 60, (20, 2))
@@ -130,7 +105,8 @@ def test_one_polygon_of_each_class_is_split_to_choose_by_and_marked():
     square = np.argwhere(np.ones((8, 8)))
     pixels = np.concatenate([square + np.array([0, 20 * k]) for k in range(3)])
     ids = np.repeat([1, 2, 3], 64)
-    dealt = choice_folds(pixels, ids - 1, 3, 0, None, LabelGroups(ids, "polygons"))
+    groups = LabelGroups(ids, "polygons")
+    dealt = FitContext(None, {}, pixels, ids, TrainSettings(), groups).folds(None)
     assert dealt.split
     assert testable(dealt.fold, ids - 1).all()
     assert dealt.groups == 3

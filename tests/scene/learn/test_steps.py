@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
@@ -23,10 +22,7 @@ from polyad.scene.learn.recipe import (
 )
 from polyad.scene.learn.steps import (
     Propagator,
-    box_mean,
-    combine,
     domain_transform,
-    edge_filter,
     find_segments,
     guided_filter,
     log_shares,
@@ -48,7 +44,6 @@ from tests.scene.learn.references import (
     guided_filter_slow,
     neighbor_covariance_slow,
     propagate_labels_slow,
-    segment_mean_slow,
 )
 
 
@@ -137,20 +132,6 @@ def test_domain_transform_equals_pixel_by_pixel(height, width, bands, contrast):
     )
 
 
-def test_edge_filter_leaves_its_input_and_constants_alone():
-    z = cube()
-    before = z.copy()
-    edge_filter(z)
-    assert (z == before).all()
-    assert_allclose(edge_filter(np.full((6, 7, 2), 3.5)), 3.5)
-
-
-def test_edge_filter_stays_within_the_range_of_the_scene():
-    found = edge_filter(cube(), 5.0)
-    assert found.min() >= cube().min()
-    assert found.max() <= cube().max()
-
-
 @settings(deadline=None, max_examples=10)
 @given(st.integers(2, 9), st.integers(2, 9), st.integers(1, 3), st.integers(1, 4))
 def test_guided_filter_equals_square_by_square(height, width, bands, radius):
@@ -172,23 +153,7 @@ def test_a_tile_with_its_halo_is_filtered_as_in_the_whole_scene():
     assert_allclose(tile[inner, inner], whole[15:25, 15:25], atol=1e-9)
 
 
-def test_guided_probabilities_still_add_up_to_one():
-    shares = np.random.default_rng(0).dirichlet(np.ones(4), size=(12, 13))
-    assert_allclose(guided_filter(shares, cube(12, 13, 2)).sum(axis=2), 1.0)
-
-
-def test_box_mean_counts_pixels_inside_the_scene_only():
-    corner = torch.zeros(3, 4, 1, dtype=torch.float64)
-    corner[0, 0] = 36.0
-    assert box_mean(corner, 1)[..., 0].tolist() == [[9, 6, 0, 0], [6, 4, 0, 0], [0, 0, 0, 0]]
-
-
 # -- segments and graph -----------------------------------------------------------------------
-
-
-def test_segment_mean_equals_segment_by_segment():
-    values, segments = cube(), np.random.default_rng(1).integers(0, 7, size=(9, 11))
-    assert_allclose(segment_mean(values, segments), segment_mean_slow(values, segments))
 
 
 @pytest.mark.parametrize("bands", [1, 2, 6])
@@ -220,10 +185,6 @@ def test_propagation_equals_the_dense_matrix_pixel_by_pixel():
         propagate_labels_slow(graph, seeds, 0.9, 20),
         atol=1e-6,
     )
-
-
-def test_log_shares_are_even_where_no_label_came():
-    assert_allclose(log_shares(np.zeros((1, 4), np.float32)), np.log(0.25 + 1e-3), rtol=1e-5)
 
 
 @settings(deadline=None)
@@ -265,11 +226,6 @@ def test_labels_propagate_over_their_fields_and_folds_leave_their_own_label_out(
     held = propagator.held_out(pixels, targets, fold, 3)
     first = propagator.log_shares(pixels[1::2], targets[1::2], 3)
     assert_allclose(held[0], first[pixels[0, 0] * 30 + pixels[0, 1]], rtol=1e-4)
-
-
-def test_combining_with_no_weight_leaves_the_other_alone():
-    shares = np.random.default_rng(0).dirichlet(np.ones(3), size=5)
-    assert_allclose(combine(shares, np.zeros((5, 3)), (1.0, 1.0)), shares, rtol=1e-6)
 
 
 # -- network: ensemble, folding, calibration --------------------------------------------------

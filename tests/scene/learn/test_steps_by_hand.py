@@ -4,18 +4,14 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from polyad.scene.learn.experts import fit_weights
 from polyad.scene.learn.recipe import PropagationSettings
 from polyad.scene.learn.steps import (
     Propagator,
-    combine,
     domain_transform,
-    edge_filter,
     pixel_graph,
     pixel_nodes,
 )
-from polyad.scene.learn.whitening import NoiseWhitening, SegmentWhitening
-from tests.scene.learn.references import build_graphs
+from polyad.scene.learn.whitening import NoiseWhitening
 
 
 def test_two_pixels_are_smoothed_by_the_weight_of_the_paper():
@@ -32,12 +28,6 @@ def test_two_pixels_are_smoothed_by_the_weight_of_the_paper():
     assert_allclose(domain_transform(cube, contrast, reach, passes=2), wanted)
     upright = domain_transform(cube.swapaxes(0, 1), contrast, reach, passes=2)
     assert_allclose(upright.swapaxes(0, 1), wanted)
-
-
-def test_the_contrast_of_an_edge_is_the_mean_over_the_components():
-    cube = np.random.default_rng(0).normal(size=(5, 6, 1))
-    thrice = np.repeat(cube, 3, axis=2)
-    assert_allclose(edge_filter(thrice, 0.7)[..., :1], edge_filter(cube, 0.7))
 
 
 def graph_slowly(features, neighbors, nearness):
@@ -84,32 +74,6 @@ def test_what_comes_of_several_graphs_is_the_mean_of_each_alone():
     assert_allclose(together, np.mean(alone, axis=0), rtol=1e-6)
 
 
-def test_pixels_without_data_have_no_edge_in_any_graph():
-    values = np.random.default_rng(0).normal(size=(12, 13, 4))
-    valid = np.ones((12, 13), bool)
-    valid[4, 2:9] = False
-    settings = PropagationSettings(components=4, graphs=((3, 2.0), (2, 2.0)), least=5, neighbors=4)
-    lost = np.flatnonzero(~valid.ravel())
-    assert [graph[lost].nnz for graph in build_graphs(settings, values, valid)] == [0, 0]
-
-
-def test_the_first_weight_is_that_of_the_propagation():
-    network, propagated = np.array([[0.9, 0.1]]), np.log([[0.2, 0.8]])
-    logs = 2.0 * propagated + 0.5 * np.log(network)
-    assert_allclose(combine(network, propagated, (2.0, 0.5)), np.exp(logs) / np.exp(logs).sum())
-
-
-def test_pixels_without_data_do_not_count_in_whitening_by_segments():
-    rng = np.random.default_rng(0)
-    segments = np.repeat([[0] * 15 + [1] * 15], 20, axis=0)
-    values = segments[..., None] * [5.0, 0.0, 2.0] + rng.normal(size=(20, 30, 3))
-    valid = np.ones((20, 30), bool)
-    valid[3:6] = False
-    spoilt = np.where(valid[..., None], values, 1e5)
-    first, second = (SegmentWhitening(2).fit_segments(v, segments, valid) for v in (values, spoilt))
-    assert_allclose(first.projection_, second.projection_)
-
-
 def test_the_ratio_is_the_variance_of_a_component_whose_noise_has_one():
     rng = np.random.default_rng(0)
     ramp = np.linspace(0, 9, 60)[:, None, None] * [1.0, -1.0, 0.5]
@@ -120,12 +84,3 @@ def test_the_ratio_is_the_variance_of_a_component_whose_noise_has_one():
     assert_allclose(model.ratio_, found.var(axis=0), rtol=1e-3)
     assert (np.diff(model.ratio_) < 0).all()
     assert_allclose(model.ratio_[1:], 1, atol=0.1)
-
-
-def test_a_stronger_pull_keeps_a_weight_nearer_to_its_prior():
-    sure = np.log([[0.99, 0.01]] * 6)
-    targets = np.array([0, 1, 0, 1, 0, 1])  # right half of the time: evidence for less
-    weights = [fit_weights([sure], targets, [1.0], pull)[0] for pull in (0.001, 0.1, 10.0)]
-    assert weights == sorted(weights)
-    assert weights[0] < 0.3
-    assert weights[2] > 0.9

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from scipy import ndimage
 
-from polyad.scene.learn.scene_statistics import find_superpixels, group_means
-from polyad.scene.learn.steps import make_seeds, node_graph, pixel_graph
+from polyad.scene.learn.scene_statistics import find_superpixels
+from polyad.scene.learn.steps import node_graph, pixel_graph
 from tests.scene.learn.references import find_superpixels_slow
 
 
@@ -54,24 +54,11 @@ def test_superpixels_of_a_field_without_noise_stay_small():
     assert sizes.max() <= 40
 
 
-def test_superpixels_are_numbered_in_the_order_of_their_first_pixels():
-    groups = find_superpixels(np.random.default_rng(0).normal(size=(30, 40, 2)))
-    first = np.unique(groups, return_index=True)[1]
-    assert (np.diff(first) > 0).all()
-
-
 def test_superpixels_do_not_cross_the_border_of_two_fields():
     features = np.random.default_rng(0).normal(size=(40, 60, 3)) * 0.1
     features[:, 30:] += 9.0
     groups = find_superpixels(features)
     assert not set(np.unique(groups[:, :30])) & set(np.unique(groups[:, 30:]))
-
-
-def test_group_means_equal_those_of_each_group():
-    rng = np.random.default_rng(0)
-    values, groups = rng.normal(size=(50, 3)), rng.permutation(np.arange(50) % 7)
-    means = [values[groups == k].mean(axis=0) for k in range(7)]
-    assert_allclose(group_means(values, groups, 7), means, atol=1e-6)
 
 
 def test_the_graph_of_nodes_is_that_of_pixels_where_every_pixel_is_a_node():
@@ -88,8 +75,3 @@ def test_a_graph_of_fewer_nodes_than_neighbors_joins_all_of_them(count):
     assert graph.shape == (count, count)
     assert np.isfinite(graph.toarray()).all()
     assert graph.diagonal().sum() == 0
-
-
-def test_labels_in_one_node_add_up_and_those_without_data_seed_nothing():
-    seeds = make_seeds(np.array([1, 1, 0, -1]), np.array([0, 0, 1, 0]), 3, 2)
-    assert_allclose(seeds, [[0, 1], [2 / 3, 0], [0, 0]], rtol=1e-6)

@@ -76,12 +76,6 @@ def test_the_same_seed_gives_the_same_model_and_another_seed_another(land):
     assert (maps[0] != maps[2]).any()
 
 
-def test_without_a_number_all_labeled_pixels_train(land):
-    scene, labels = land
-    model = train(scene, labels, hidden=3, epochs=2, window=1)
-    assert len(model.training.pixels) == int((labels > 0).sum())
-
-
 @pytest.mark.parametrize("per_class", [None, 10])
 def test_pixels_at_the_border_can_be_dropped(land, per_class):
     scene, labels = land
@@ -165,14 +159,6 @@ def test_what_cannot_be_learned_is_refused_in_one_sentence(land, change, options
     scene, labels = land
     with pytest.raises(error, match=words):
         train(scene, as_labels(change(labels.values)), **options)
-
-
-def test_a_class_of_one_pixel_is_named(land):
-    scene, labels = land
-    values = np.where(labels.values == 9, 0, labels.values)
-    values[10, 10] = 9
-    with pytest.raises(InputError, match="class 9 'Water' has 1 labeled pixel,"):
-        train(scene, as_labels(values), samples_per_class=5)
 
 
 def test_no_pixel_is_left_where_all_labels_lie_on_missing_data(land):

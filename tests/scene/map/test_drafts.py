@@ -3,7 +3,7 @@ import pytest
 import torch
 
 from polyad.errors import InputError
-from polyad.scene.learn import training
+from polyad.scene.learn import steps
 from polyad.scene.learn.recipe import PropagationSettings
 from polyad.scene.learn.scene_statistics import scene_statistics
 from polyad.scene.learn.steps import filtered, guided_filter
@@ -113,13 +113,13 @@ def test_a_click_propagates_the_labels_of_its_class_alone(work, monkeypatch):
     class_ids = labels.values[tuple(pixels.T)].astype(int)
     kept, fresh = PropagatedLabels(statistics), PropagatedLabels(statistics)
     kept.log_shares(pixels, class_ids)
-    columns, real = [], training._propagate_column
+    columns, real = [], steps.propagate_labels
 
     def spy(graph, seeds, *options):
         columns.append(seeds.shape[1])
         return real(graph, seeds, *options)
 
-    monkeypatch.setattr(training, "_propagate_column", spy)
+    monkeypatch.setattr(steps, "propagate_labels", spy)
     new = np.argwhere((truth.values == class_ids[0]) & (labels.values == 0))[:1]
     more = np.concatenate([pixels, new]), np.append(class_ids, class_ids[0])
     logs = kept.log_shares(*more)

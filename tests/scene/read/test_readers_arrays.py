@@ -11,7 +11,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from polyad.errors import BudgetExceeded, SceneError
 from polyad.scene.files.benchmark_scenes import KNOWN_SCENES
-from polyad.scene.raster.guards import memory_budget
 from polyad.scene.raster.selection import valid_mask
 from polyad.scene.read import scenes
 from polyad.scene.read.scenes import open_scene, scene_from_array
@@ -220,13 +219,6 @@ def test_npy_is_read_by_windows_in_either_order(tmp_path, order, kind):
     )
 
 
-def test_npy_of_two_axes_is_no_scene(tmp_path):
-    path = tmp_path / "s.npy"
-    np.save(path, CUBE[0])
-    with pytest.raises(SceneError, match=r"needs three axes .* got shape \(4, 3\)"):
-        open_scene(path)
-
-
 # Zarr
 
 
@@ -258,13 +250,6 @@ def test_zarr_that_is_one_array_is_a_scene(tmp_path):
 
 
 # What they share
-
-
-def test_the_budget_is_a_share_of_memory_unless_given():
-    assert memory_budget(5) == 5
-    assert 2 * memory_budget(share=0.25) == pytest.approx(memory_budget(), abs=2)
-    with pytest.raises(SceneError, match="positive number of bytes, got 0"):
-        memory_budget(0)
 
 
 def test_a_known_scene_is_opened_by_name(monkeypatch):

@@ -137,14 +137,6 @@ def test_enmap_cog_is_the_same_scene_as_the_plain_tiff(tmp_path):
     assert cog.rio.transform() == plain.rio.transform()
 
 
-def test_enmap_with_both_images_opens_the_one_that_is_named(tmp_path):
-    write_enmap(tmp_path, "-SPECTRAL_IMAGE_COG.TIF")
-    metadata = write_enmap(tmp_path)
-    named = tmp_path / f"{ENMAP}-SPECTRAL_IMAGE_COG.TIF"
-    assert open_scene(named).encoding["source"] == str(named)
-    assert open_scene(metadata).encoding["source"].endswith("SPECTRAL_IMAGE.TIF")
-
-
 @pytest.mark.parametrize("expected", [True, False])
 @pytest.mark.parametrize("statistics", [True, False])
 def test_enmap_metadata_of_every_generation_gives_the_same_bands(tmp_path, expected, statistics):
@@ -222,11 +214,3 @@ def test_desis_is_scaled_by_the_gain_and_offset_of_each_band(tmp_path):
         assert_array_equal(scene.wavelength, [401.9, 404.2, 406.8])
         assert_array_equal(scene.fwhm, [3.5] * 3)
         assert scene.rio.crs.to_epsg() == 32633
-
-
-@pytest.mark.parametrize("number", ["inf", "1e999", "nan", ""])
-def test_enmap_wavelengths_that_are_no_numbers_are_refused(tmp_path, number):
-    metadata = write_enmap(tmp_path)
-    metadata.write_text(metadata.read_text().replace(">418.2<", f">{number}<"))
-    with pytest.raises(SceneError, match="expected wavelength, gain and offset of"):
-        open_scene(metadata)

@@ -37,12 +37,6 @@ def test_emit_read_in_small_parts_equals_pixel_by_pixel(tmp_path, monkeypatch):
     assert_array_equal(scene[3:9, 2:5, [4, 1]].values, wanted[3:9, 2:5][..., [4, 1]])
 
 
-def test_parts_follow_a_turned_grid_instead_of_reading_its_hull():
-    line, sample = np.arange(640), np.arange(640)  # a row of the map on the swath's diagonal
-    boxes = [(down, across) for _, down, across in emit._boxes(line, sample, (64, 64))]
-    assert sum((d.stop - d.start) * (a.stop - a.start) for d, a in boxes) == 10 * 64**2
-
-
 # Chunks
 
 

@@ -8,7 +8,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 from rasterio.crs import CRS
 
 from polyad.errors import PolyadWarning, SceneError
-from polyad.scene.info import describe
 from polyad.scene.raster.bands import Bands
 from polyad.scene.raster.selection import valid_mask
 from polyad.scene.read.scenes import open_scene
@@ -69,12 +68,6 @@ def test_tanager_is_read_without_its_bad_bands(tmp_path):
     assert_array_equal(np.argwhere(~valid_mask(scene)), [[0, 0]])
     line = "2 of 6: 3-4 (1350-1355 nm) flagged as bad"
     assert Bands.of(scene).note == line
-
-
-def test_tanager_window_equals_the_cut_of_the_whole(tmp_path):
-    scene = open_scene(write_tanager(tmp_path / "t.h5"))
-    part = scene.isel(y=slice(1, 3), x=[2, 0], band=[3, 1])
-    assert_array_equal(part.values, scene.values[1:3][:, [2, 0]][..., [3, 1]])
 
 
 @pytest.mark.parametrize(("epsg", "zone", "wanted"), [
@@ -190,10 +183,6 @@ def test_aviris_grid_along_the_flight_line_keeps_its_rotation(tmp_path):
     assert_allclose(transform.a, 1.1 * np.cos(turn))
     assert_allclose(abs(transform.b), 1.1 * np.sin(turn))
     assert_allclose(abs(transform.a * transform.e - transform.b * transform.d), 1.1**2)
-
-
-def test_info_tells_the_side_of_a_pixel_of_a_turned_grid(tmp_path):
-    assert_allclose(describe(str(write_aviris_envi(tmp_path)[0]))["pixel_size"], [1.1, 1.1])
 
 
 # HySpex in ENVI: whole numbers with a factor in the header, as the tools of its users write them.

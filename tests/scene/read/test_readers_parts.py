@@ -12,7 +12,6 @@ from numpy.testing import assert_array_equal
 
 from polyad.errors import SceneError
 from polyad.scene.raster.bands import Bands
-from polyad.scene.read.formats.rasters import natural, open_vrt
 from polyad.scene.read.scenes import open_scene
 
 # rioxarray still multiplies transforms the way that affine 3 is about to deprecate.
@@ -125,17 +124,6 @@ def test_vrt_source_nodata_lets_what_lies_below_through(tmp_path):
     assert_array_equal(scene.values[2:], 5)
 
 
-def test_vrt_is_opened_once_for_all_windows(tmp_path, monkeypatch):
-    """One of 20,000 pieces takes a second to parse."""
-    write_tiff(tmp_path / "a.tif")
-    source_ = open_vrt(write_vrt(tmp_path, vrt(source(), bands=3)), 2**30).source
-    opened, real = [], rasterio.open
-    monkeypatch.setattr(rasterio, "open", lambda *a, **k: opened.append(a) or real(*a, **k))
-    for row in range(4):
-        source_.read(slice(row, row + 1), slice(0, 6), np.arange(3))
-    assert len(opened) == 1
-
-
 def test_vrt_scene_can_be_sent_to_a_worker(tmp_path):
     write_tiff(tmp_path / "a.tif")
     scene = open_scene(write_vrt(tmp_path, vrt(source(), bands=3)))
@@ -198,11 +186,6 @@ def test_vrt_file_that_is_a_link_out_of_the_folder_is_refused(tmp_path):
 
 
 # One file for each band
-
-
-def test_names_with_numbers_are_ordered_by_these():
-    names = ["s_B10.tif", "s_B2.TIF", "s_B1.tif", "s_A1.tif"]
-    assert sorted(names, key=natural) == ["s_A1.tif", "s_B1.tif", "s_B2.TIF", "s_B10.tif"]
 
 
 def test_folder_of_bands_is_one_scene_in_the_natural_order_of_names(tmp_path):

@@ -1,7 +1,6 @@
 """ENVI and GeoTIFF: values, axes, wavelengths, georeference, nodata and lazy windows."""
 
 import pickle
-import tracemalloc
 
 import numpy as np
 import pytest
@@ -10,7 +9,6 @@ from affine import Affine
 from numpy.testing import assert_allclose, assert_array_equal
 
 from polyad.errors import SceneError
-from polyad.scene.raster import selection
 from polyad.scene.raster.selection import valid_mask
 from polyad.scene.read.formats import envi, raw
 from polyad.scene.read.formats.opening import open_raster
@@ -127,17 +125,6 @@ def test_a_window_reads_no_more_than_its_pixels(tmp_path, monkeypatch):
     assert [w[0] for w in windows] == [slice(0, 1), slice(4, 5)]  # not the rows between
 
 
-def test_every_kind_of_index_equals_numpy(tmp_path):
-    scene = open_scene(write_envi(tmp_path, CUBE))
-    assert_array_equal(scene[2, 1].values, CUBE[2, 1])
-    assert_array_equal(scene[::2, ::-1, 1].values, CUBE[::2, ::-1, 1])
-    assert_array_equal(scene[-1].values, CUBE[-1])
-    assert scene[2:2].shape == (0, 4, 3)
-    assert scene[2:2].values.shape == (0, 4, 3)
-    points = scene.isel(y=("p", [0, 4, 4]), x=("p", [1, 1, 3])).transpose("p", "band")
-    assert_array_equal(points.values, CUBE[[0, 4, 4], [1, 1, 3]])
-
-
 def test_an_opened_scene_can_be_sent_to_another_process(tmp_path):
     scene = open_scene(write_envi(tmp_path, CUBE, extra=MAP))
     again = pickle.loads(pickle.dumps(scene))
@@ -224,18 +211,6 @@ def test_nodata_that_the_type_cannot_hold_marks_no_pixel(tmp_path):
     assert valid_mask(scene).all()
 
 
-def test_valid_mask_is_the_same_strip_by_strip(tmp_path, monkeypatch):
-    cube = CUBE.astype(np.float32)
-    cube[1, 2, 0] = np.nan
-    cube[4, 0, 2] = -1
-    scene = open_scene(write_envi(tmp_path, cube, extra="data ignore value = -1"))
-    whole = valid_mask(scene)
-    monkeypatch.setattr(selection, "_STRIP_BYTES", 2 * 4 * 3 * 4)
-    assert_array_equal(valid_mask(scene), whole)
-    assert_array_equal(np.argwhere(~whole), [[1, 2], [4, 0]])
-    assert_array_equal(valid_mask(scene.isel(y=slice(1, 3))), whole[1:3])
-
-
 def test_a_scene_larger_than_the_budget_opens_and_is_read_by_windows(tmp_path):
     path = tmp_path / "big.img"
     shape = (4096, 2048, 128)  # 2 GiB of uint16, a hole on disk but for one pixel
@@ -276,18 +251,6 @@ def test_every_box_of_a_raw_file_equals_numpy(tmp_path):
         edges = [np.sort(rng.choice(n + 1, 2, replace=False)) for n in array.shape]
         box = tuple(slice(int(a), int(b)) for a, b in edges)
         assert_array_equal(raw.read_box(path, 4, array.shape, array.dtype, box), array[box])
-
-
-@pytest.mark.parametrize("interleave", ORDERS)
-def test_a_window_costs_its_own_memory(tmp_path, interleave):
-    cube = np.zeros((512, 256, 64), np.uint16)  # 16 MiB
-    scene = open_scene(write_envi(tmp_path, cube, interleave=interleave))
-    tracemalloc.start()
-    for top in range(0, 512, 64):
-        tile = scene.isel(y=slice(top, top + 64), x=slice(64, 128)).values
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert peak < 4 * tile.nbytes + 2**17  # two tiles at a time, and a row of the file
 
 
 def test_a_file_cut_after_opening_is_reported_with_its_rows(tmp_path):

@@ -105,14 +105,18 @@ class Comparison:
     @property
     def _far(self) -> str:
         times = number_text(self.apart)
-        return f"its spectra lie {times} times as far from the nearest ones there as those lie apart"
+        return (
+            f"its spectra lie {times} times as far from the nearest ones there as those lie apart"
+        )
 
     @property
     def unlike_message(self) -> str:
         """Why the scene cannot be adapted to."""
         way = "no gain and offset bring the scene near the training scene: at best "
         if not self.varies:
-            way = "all pixels of the scene have one spectrum, which is not near the training scene: "
+            way = (
+                "all pixels of the scene have one spectrum, which is not near the training scene: "
+            )
         return (
             f"{way}{self._far}, expected at most {FAR:.0f}; check its sensor, bands and unit, or "
             "train on labels of this scene"
@@ -351,8 +355,6 @@ def nearest_distance(spectra: Array, known: Array) -> float:
     return float(np.median(np.sqrt(np.maximum(squares.min(axis=1), 0) / known.shape[1])))
 
 
-
-
 def fold_shift(model: SceneModel, shift: Shift) -> SceneModel:
     """Return the model that says of ``x`` what ``model`` says of ``gain * x + offset``."""
     gain, offset = shift.gain, shift.offset
@@ -377,8 +379,6 @@ def fold_shift(model: SceneModel, shift: Shift) -> SceneModel:
     return replace(model, estimator=estimator, fill=tuple(fill.tolist()), recipe=recipe)
 
 
-
-
 def _obstacle(model: SceneModel) -> str | None:
     """Return why a shift of the bands cannot be found for the model or folded into it, if so."""
     estimator = model.estimator
@@ -392,10 +392,6 @@ def _obstacle(model: SceneModel) -> str | None:
         what = "a model is adapted by the radiometry of its training scene, which this one does not"
         return f"{what} have; train it again with this version"
     return None
-
-
-
-
 
 
 def _spread(quantiles: Array) -> Array:

@@ -251,7 +251,7 @@ class Samples:
     rows, cols : ndarray of int, ``(n,)``
     window : int
     fill : tuple of float or None
-        Put in place of pixels without data: the mean of the first samples that were taken.
+        Put in place of pixels without data: the mean of the samples.
     """
 
     scene: Scene
@@ -260,30 +260,25 @@ class Samples:
     window: int
     fill: tuple[float, ...] | None = None
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes of all samples as float32."""
-        return len(self.rows) * self.window**2 * self.scene.shape[2] * 4
-
-    def spectra(self) -> Array:
-        """Return the spectra of all pixels with data in the windows, ``(m, bands)``."""
+    def _windows(self) -> tuple[Array, Array]:
         stored = extract_patches(self.scene, self.rows, self.cols, self.window)
-        valid = valid_pixels(stored, self.scene.nodata)
-        with np.errstate(over="ignore"):
-            spectra = stored[valid].astype(np.float32, copy=False)
-        check_magnitude(spectra)
-        return spectra
-
-    def take(self, which: slice | Array) -> Array:
-        """Return the given samples as float32, ``(n, window, window, bands)``.
-
-        With a window of one pixel they are spectra, ``(n, bands)``.
-        """
-        stored = extract_patches(self.scene, self.rows[which], self.cols[which], self.window)
         valid = valid_pixels(stored, self.scene.nodata)
         with np.errstate(over="ignore"):  # what is infinite as float32 is not valid
             patches = stored.astype(np.float32, copy=False)
         check_magnitude(patches[valid])
+        return patches, valid
+
+    def spectra(self) -> Array:
+        """Return the spectra of all pixels with data in the windows, ``(m, bands)``."""
+        patches, valid = self._windows()
+        return patches[valid]
+
+    def take(self) -> Array:
+        """Return all samples as float32, ``(n, window, window, bands)``.
+
+        With a window of one pixel they are spectra, ``(n, bands)``.
+        """
+        patches, valid = self._windows()
         if self.fill is None:
             self.fill = tuple(patches[valid].mean(axis=0, dtype=np.float64).tolist())
         if not valid.all():
@@ -425,14 +420,22 @@ class FitContext:
         return choice, HeldOut(self.pixels[self.some], targets, folds, logits)
 
     def folds(self, distance: float | None) -> SpatialFolds:
-        """Return the folds of some labels, see `choice_folds`."""
-        groups = self.groups
+        """Return the folds of some labels, see `spatial_folds`; groups are split if they must be.
+
+        One polygon of each class leaves nothing to test if it is held out whole. Folds of its
+        pixels can still tell experts apart; what they say of accuracy is marked, and reported
+        nowhere.
+        """
+        groups, targets = self.groups, self.targets[self.some]
         if groups is not None:
             groups = groups._replace(ids=groups.ids[self.some])
-        pixels, targets = self.pixels[self.some], self.targets[self.some]
-        return choice_folds(
-            pixels, targets, self.settings.folds, self.settings.random_state, distance, groups
-        )
+        count, seed = self.settings.folds, self.settings.random_state
+        given = (self.pixels[self.some], targets, count, seed, distance)
+        dealt = spatial_folds(*given, groups=groups)
+        if groups is None or testable(dealt.fold, targets).mean() >= LEAST_TESTED:
+            return dealt
+        # The groups are kept, to say which class lacks some
+        return spatial_folds(*given)._replace(split=True, group=dealt.group, by=dealt.by)
 
     def hold_out(self, choice: Choice, folds: SpatialFolds) -> HeldOut:
         """Return the labels held out by other folds than those the choice was made by."""
@@ -473,27 +476,6 @@ class FitContext:
     def _options(self, expert: Expert, n: int) -> dict[str, Any]:
         """Return the parameters of an expert's `RankRClassifier` for ``n`` labels."""
         return {"standardize": None, "weight_decay": expert.decay(n), **self.settings.parameters}
-
-
-def choice_folds(
-    pixels: Array,
-    targets: Array,
-    folds: int,
-    random_state: int,
-    distance: float | None,
-    groups: LabelGroups | None,
-) -> SpatialFolds:
-    """Return the folds to choose by, see `spatial_folds`; groups are split if they must be.
-
-    One polygon of each class leaves nothing to test if it is held out whole. Folds of its pixels
-    can still tell experts apart; what they say of accuracy is marked, and reported nowhere.
-    """
-    given = (pixels, targets, folds, random_state, distance)
-    dealt = spatial_folds(*given, groups=groups)
-    if groups is None or testable(dealt.fold, targets).mean() >= LEAST_TESTED:
-        return dealt
-    # The groups are kept, to say which class lacks some
-    return spatial_folds(*given)._replace(split=True, group=dealt.group, by=dealt.by)
 
 
 def even_out(estimator: RankRClassifier, y: Array) -> None:

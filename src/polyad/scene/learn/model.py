@@ -22,15 +22,9 @@ from polyad.scene.learn.accuracy import (
 )
 from polyad.scene.learn.model_file import SceneRecord, TrainingBands, TrainingRecord, packed
 from polyad.scene.learn.outputs import Classes, Output, Targets
-from polyad.scene.learn.radiometry import (
-    Radiometry,
-    corrupt_pixels,
-    radiometry_of,
-)
+from polyad.scene.learn.radiometry import Radiometry, corrupt_pixels, radiometry_of
 from polyad.scene.learn.recipe import Choice, Recipe
-from polyad.scene.raster.bands import (
-    band_widths,
-)
+from polyad.scene.raster.bands import band_widths
 from polyad.scene.raster.classes import ClassInfo, unique_names
 from polyad.scene.raster.despiking import NoiseModel, check_real
 from polyad.scene.raster.labels import Labels, Merging, plan_merge
@@ -149,7 +143,7 @@ class SceneModel:
         classes : sequence of ClassInfo
             As many as the model has, in its order.
         """
-        new = {old.name: own.name for old, own in zip(self.classes, classes, strict=True)}
+        new = {old.name: now.name for old, now in zip(self.classes, classes, strict=True)}
         accuracy = None if self.accuracy is None else self.accuracy.renamed(new)
         model = replace(self, output=Classes.of(tuple(classes)))
         return model.with_training(accuracy=accuracy)
@@ -203,18 +197,24 @@ class SceneModel:
     def _in_bands(self, scene: Scene) -> Scene:
         """Return ``scene`` with the model's bands."""
         check_real(scene.dtype)
-        centers = scene.bands.wavelength
-        if not (_told(self.wavelength) and _told(centers)):
-            return self._by_number(scene, centers)
-        wanted = np.asarray(self.wavelength)
+        centers, numbered = scene.bands.wavelength, self._numbered(scene)
+        if not (_known(self.wavelength) and _known(centers)):
+            if numbered is None and scene.bands.count != self.bands:
+                raise SceneMismatch(
+                    f"model wants {self.bands} bands{span(self.wavelength)}, scene has "
+                    f"{scene.bands.count}{span(centers)}; give the scene the bands the model was "
+                    "trained on, as with gdal_translate -b, or train a model on this scene's bands"
+                )
+            return scene if numbered is None else numbered
+        expected = np.asarray(self.wavelength)
         fwhm = None if self.spectral.fwhm is None else np.asarray(self.spectral.fwhm)
-        widths = band_widths(wanted, fwhm)
-        if scene.bands.count == self.bands and (np.abs(wanted - centers) <= SAME * widths).all():
-            return scene
-        same = self._numbered(scene)  # bands of one center have different numbers
-        if same is not None and (np.abs(wanted - same.bands.wavelength) <= SAME * widths).all():
-            return same
-        match = match_bands(wanted, widths, np.asarray(centers, float))
+        widths = band_widths(expected, fwhm)
+        for same in (scene, numbered):  # by number, since some bands have one center
+            if same is None or same.bands.count != self.bands:
+                continue
+            if (np.abs(expected - same.bands.wavelength) <= SAME * widths).all():
+                return same
+        match = match_bands(expected, widths, np.asarray(centers, float))
         if match.interpolated:
             warnings.warn(
                 f"{match.interpolated} of {self.bands} bands are interpolated to the model's "
@@ -222,20 +222,7 @@ class SceneModel:
                 PolyadWarning,
                 stacklevel=1,  # however it is reached, it is told once
             )
-        return scene_in_bands(scene, match, wanted)
-
-    def _by_number(self, scene: Scene, centers: Array | None) -> Scene:
-        """Return the bands with the numbers that the model's bands had in their file."""
-        same = self._numbered(scene)
-        if same is not None:
-            return same
-        if scene.bands.count != self.bands:
-            raise SceneMismatch(
-                f"model wants {self.bands} bands{span(self.wavelength)}, scene has "
-                f"{scene.bands.count}{span(centers)}; give the scene the bands the model was "
-                "trained on, as with gdal_translate -b, or train a model on this scene's bands"
-            )
-        return scene
+        return scene_in_bands(scene, match, expected)
 
     def _numbered(self, scene: Scene) -> Scene | None:
         """Return the bands by number if the file has as many as the model's had, else None."""
@@ -318,19 +305,16 @@ class SceneModel:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to one ``.polyad`` file."""
         if self.adapted is not None:
-            raise InputError(
-                "a model that was adapted to a scene's light is for mapping that scene; save it "
-                "before it is adapted"
-            )
+            what = "a model that was adapted to a scene's light is for mapping that scene"
+            raise InputError(f"{what}; save it before it is adapted")
         if self.merging is not None:
             raise InputError(
                 "a model with merged classes is for mapping and cannot be kept in a file; save it "
                 "before merging, or merge the labels that it is trained on"
             )
         stored = {name: getattr(self, name) for name in SceneRecord.model_fields}
-        about = SceneRecord.model_construct(**stored).model_dump(
-            mode="json", by_alias=True, warnings=False
-        )
+        record = SceneRecord.model_construct(**stored)
+        about = record.model_dump(mode="json", by_alias=True, warnings=False)
         try:
             SceneRecord.from_data(about, "scene")
         except Fault as fault:
@@ -378,10 +362,10 @@ def model_from_about(
     return SceneModel(estimator, **dict(scene))
 
 
-def _told(centers: Any) -> bool:
+def _known(centers: Any) -> bool:
     """Whether the center of every band is known; headers also have zeros for unknown."""
-    known = np.asarray(() if centers is None else centers, float)
-    return len(known) > 0 and bool(np.isfinite(known).all() and (known > 0).all())
+    values = np.asarray(() if centers is None else centers, float)
+    return len(values) > 0 and bool(np.isfinite(values).all() and (values > 0).all())
 
 
 def trained_model(
@@ -403,12 +387,9 @@ def trained_model(
     truth = Labels.of(labels)
     known = {c.value: c for c in truth.classes}
     y = truth.ids[tuple(pixels.T)]
-    classes = tuple(known[int(v)] for v in estimator.classes_)
-    accuracy = None
-    if tested is not None:
-        accuracy = cross_validation(tested, [info.name for info in classes], method="choice")
-    model = scene_model(scene, estimator, window, Classes.of(classes), pixels, **more)
-    return model.with_training(
+    output = Classes.of(known[int(v)] for v in estimator.classes_)
+    accuracy = None if tested is None else cross_validation(tested, output.names, method="choice")
+    return scene_model(scene, estimator, window, output, pixels, **more).with_training(
         counts=tuple(int((y == v).sum()) for v in estimator.classes_),
         numbered_by_name=truth.numbered_by_name,
         choice=choice,

@@ -35,19 +35,12 @@ def merge(
 ) -> RankRClassifier:
     """Return one classifier whose logits are the members' logits, averaged or weighted.
 
-    All members must take the same samples, standardized alike, and know the same classes.
-
-    Parameters
-    ----------
-    members : sequence of RankRClassifier
-    weights : sequence of float, optional
-        Of the members' logits; by default one over their number.
+    All members must take the same samples, standardized alike, and know the same classes. The
+    weights are by default one over their number.
     """
-    first = members[0]
-    networks = [m.network_ for m in members]
-    shares = [1 / len(networks)] * len(networks) if weights is None else list(weights)
-    joined = join_networks(networks, shares)
-    return _dressed(first, joined, first.scaler_, first.sample_shape_)
+    shares = [1 / len(members)] * len(members) if weights is None else list(weights)
+    network = join_networks([member.network_ for member in members], shares)
+    return _dressed(members[0], network, members[0].scaler_, members[0].sample_shape_)
 
 
 # -- views folded into a network -------------------------------------------------------------------
@@ -92,30 +85,39 @@ def on_windows(estimator: RankRClassifier, window: int) -> RankRClassifier:
         return estimator
     network = estimator.network_
     *sides, spectral = (f.detach() for f in network.hidden.factors)
-    center = spectral.new_ones(*spectral.shape[:2], 1)
-    factors = [padded(side, window) for side in sides or [center, center]] + [spectral]
-    wide = RankRNet(
-        [f.shape[-1] for f in factors],
-        len(spectral),
-        len(network.output.weight),
-        spectral.shape[1],
-        network.activation,
-        hidden_bias=network.hidden.bias is not None,
-        output_bias=network.output.bias is not None,
-        start=network.hidden.start,
-        device="meta",
-        dtype=spectral.dtype,
-    )
     state = {n: v for n, v in network.state_dict().items() if "factors" not in n}
-    state |= {f"hidden.factors.{d}": f for d, f in enumerate(factors)}
-    wide.load_state_dict(state, assign=True)
+    wide = _network(network, [*_padded(sides, spectral, window), spectral], state)
     return _dressed(estimator, wide, estimator.scaler_, tuple(wide.hidden.in_shape))
 
 
-def padded(factor: torch.Tensor, window: int) -> torch.Tensor:
-    """Return a spatial factor ``(Q, R, s)`` with zeros on both sides, ``(Q, R, window)``."""
-    margin = (window - factor.shape[-1]) // 2
-    return torch.nn.functional.pad(factor, (margin, margin))
+def _padded(
+    sides: Sequence[torch.Tensor], spectral: torch.Tensor, window: int
+) -> list[torch.Tensor]:
+    """Return spatial factors ``(Q, R, s)`` with zeros around them, ``(Q, R, window)``."""
+    center = spectral.new_ones(*spectral.shape[:2], 1)
+    margins = [(side, (window - side.shape[-1]) // 2) for side in sides or (center, center)]
+    return [torch.nn.functional.pad(side, (margin, margin)) for side, margin in margins]
+
+
+def _network(
+    like: RankRNet, factors: Sequence[torch.Tensor], state: dict[str, torch.Tensor]
+) -> RankRNet:
+    """Return the network of some factors and the other entries of its ``state``."""
+    network = RankRNet(
+        [f.shape[-1] for f in factors],
+        len(factors[0]),
+        len(state["output.weight"]),
+        like.hidden.rank,
+        like.activation,
+        hidden_bias="hidden.bias" in state,
+        output_bias="output.bias" in state,
+        start=like.hidden.start,
+        device="meta",
+        dtype=factors[0].dtype,
+    )
+    state = state | {f"hidden.factors.{d}": f for d, f in enumerate(factors)}
+    network.load_state_dict(state, assign=True)
+    return network
 
 
 # -- regressors ------------------------------------------------------------------------------------
@@ -156,7 +158,7 @@ def joined(members: Sequence[Member], scaler: ModeStandardScaler, window: int) -
     """
     first = members[0].estimator
     layers = [_on_bands(member, scaler, window) for member in members]
-    factors = [torch.cat([layer[0][d] for layer in layers]) for d in range(len(layers[0][0]))]
+    factors = [torch.cat(each).float() for each in zip(*(f for f, _ in layers), strict=True)]
     count, groups = len(first.target_mean_), 1 + max(member.group for member in members)
     units = [len(layer[1]) for layer in layers]
     weight = torch.zeros(count * groups, sum(units), dtype=torch.float64)
@@ -164,29 +166,16 @@ def joined(members: Sequence[Member], scaler: ModeStandardScaler, window: int) -
     mean, scale = first.target_mean_, first.target_scale_
     start = 0
     for member, width in zip(members, units, strict=True):
-        own, rows = member.estimator, slice(member.group * count, (member.group + 1) * count)
-        output = own.network_.output
-        share = torch.from_numpy(member.weight * own.target_scale_ / scale)  # (targets,)
-        moved = torch.from_numpy(member.weight * (own.target_mean_ - mean) / scale)
+        fitted, rows = member.estimator, slice(member.group * count, (member.group + 1) * count)
+        output = fitted.network_.output
+        share = torch.from_numpy(member.weight * fitted.target_scale_ / scale)  # (targets,)
+        moved = torch.from_numpy(member.weight * (fitted.target_mean_ - mean) / scale)
         weight[rows, start : start + width] = share[:, None] * output.weight.detach().double()
         bias[rows] += share * output.bias.detach().double() + moved
         start += width
-    network = RankRNet(
-        [f.shape[-1] for f in factors],
-        start,
-        len(bias),
-        first.network_.hidden.rank,
-        first.network_.activation,
-        hidden_bias=True,
-        output_bias=True,
-        start=first.network_.hidden.start,
-        device="meta",
-        dtype=torch.float32,
-    )
-    state = {f"hidden.factors.{d}": f for d, f in enumerate(factors)}
-    state["hidden.bias"] = torch.cat([layer[1] for layer in layers])
-    state |= {"output.weight": weight, "output.bias": bias}
-    network.load_state_dict({k: v.float().contiguous() for k, v in state.items()}, assign=True)
+    state = {"output.weight": weight.float(), "output.bias": bias.float()}
+    state["hidden.bias"] = torch.cat([layer[1] for layer in layers]).float()
+    network = _network(first.network_, [f.contiguous() for f in factors], state)
     twin = _dressed(
         first, network, scaler, tuple(network.hidden.in_shape), standardize=-1, hidden_bias=True
     )
@@ -195,20 +184,15 @@ def joined(members: Sequence[Member], scaler: ModeStandardScaler, window: int) -
 
 def part_of(estimator: RankRRegressor, outputs: int) -> RankRRegressor:
     """Return the regressor of the first outputs, without the hidden units of the others."""
-    network = estimator.network_
-    weight = network.output.weight.detach()[:outputs]
-    kept = (weight != 0).any(dim=0)
+    network, scaler = estimator.network_, estimator.scaler_
+    kept = (network.output.weight.detach()[:outputs] != 0).any(dim=0)
     if not bool(kept.any()):  # a constant
         kept[0] = True
-    factors = [f.detach()[kept] for f in network.hidden.factors]
-    state = {f"hidden.factors.{d}": f for d, f in enumerate(factors)}
-    if network.hidden.bias is not None:
-        state["hidden.bias"] = network.hidden.bias.detach()[kept]
-    state |= {"output.weight": weight[:, kept]}
-    if network.output.bias is not None:
-        state["output.bias"] = network.output.bias.detach()[:outputs]
+    state = network.state_dict()
+    state = {k: v[kept] if "hidden" in k else v[:outputs] for k, v in state.items()}
+    state["output.weight"] = state["output.weight"][:, kept]
     smaller = network.like({k: v.contiguous() for k, v in state.items()})
-    twin = _dressed(estimator, smaller, estimator.scaler_, tuple(smaller.hidden.in_shape))
+    twin = _dressed(estimator, smaller, scaler, tuple(smaller.hidden.in_shape))
     return _with_targets(twin, estimator.target_mean_[:outputs], estimator.target_scale_[:outputs])
 
 
@@ -216,21 +200,19 @@ def _on_bands(
     member: Member, scaler: ModeStandardScaler, window: int
 ) -> tuple[list[torch.Tensor], torch.Tensor]:
     """Return the factors on standardized bands of windows, and the bias of each hidden unit."""
-    own, layer = member.estimator, member.estimator.network_.hidden
+    inner, layer = member.estimator.scaler_, member.estimator.network_.hidden
     *sides, spectral = (f.detach().double() for f in layer.factors)  # (Q, R, ...)
     features = spectral.shape[-1]
     center, unit = np.zeros(features), np.ones(features)
-    if own.scaler_ is not None:
-        center, unit = own.scaler_.mean_, own.scaler_.scale_
+    if inner is not None:
+        center, unit = inner.mean_, inner.scale_
     spectral = spectral / torch.from_numpy(unit)
     moved = -(spectral @ torch.from_numpy(center))  # (Q, R)
-    mean, scale = scaler.mean_, scaler.scale_
-    if member.view is not None:
-        view = member.view
+    if (view := member.view) is not None:
         spectral = spectral @ torch.from_numpy(view.projection_ / view.scale_[:, None]).T
         moved = moved - spectral @ torch.from_numpy(view.mean_)
-    moved = moved + spectral @ torch.from_numpy(mean)
-    spectral = spectral * torch.from_numpy(scale)
+    moved = moved + spectral @ torch.from_numpy(scaler.mean_)
+    spectral = spectral * torch.from_numpy(scaler.scale_)
     for side in sides:
         moved = moved * side.sum(dim=-1)
     bias = moved.sum(dim=1)
@@ -238,9 +220,7 @@ def _on_bands(
         bias = bias + layer.bias.detach().double()
     if window == 1 and not sides:
         return [spectral], bias
-    center_only = spectral.new_ones(*spectral.shape[:2], 1)
-    wide = [padded(side, window) for side in sides or [center_only, center_only]]
-    return [*wide, spectral], bias
+    return [*_padded(sides, spectral, window), spectral], bias
 
 
 def _dressed(

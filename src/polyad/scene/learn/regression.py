@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -100,68 +100,65 @@ def train_regression(
     if settings.window is not None:
         check_window_fits(settings.window, Scene.of(scene).shape)
     known, values = with_usable_bands(Scene.of(scene)), as_values(values)
-    measured = _measured(known, values, target_table(values, bounds))
+    targets = target_table(values, bounds)
+    pixels, numbers, counts = _measured(known, values, targets)
     known = prepared(known)
-    some = training.labels_that_fit(known, np.zeros(len(measured.pixels), np.intp), settings, LEAST)
-    measured = measured._replace(pixels=measured.pixels[some], numbers=measured.numbers[some])
-    statistics = None
+    some = training.labels_that_fit(known, np.zeros(len(pixels), np.intp), settings, LEAST)
+    pixels, numbers, statistics = pixels[some], numbers[some], None
     if preset != "fast":
         statistics = training.default_statistics(known, replace(settings, goal="other-scenes"))
     preset = "fast" if statistics is None else "best"
-    candidates = _experts(preset, settings.window)
-    rows, cols = measured.pixels.T
+    candidates: Sequence[Expert] = EXPERTS[preset]
+    if settings.window is not None:
+        side, names = check_window(settings.window), {each.view: None for each in candidates}
+        candidates = [Expert(view, side, 0) for view in names]
+    rows, cols = pixels.T
     widest = max(expert.window for expert in candidates)
     samples = experts.Samples(known, rows, cols, widest)
-    windows = samples.take(slice(None)).reshape(len(rows), widest, widest, -1)
+    windows = samples.take().reshape(len(rows), widest, widest, -1)
     views = {"plain": None, "whitened": None if statistics is None else statistics.whitening}
-    fits = _Fits(windows, views, measured.numbers, settings)
-    estimator, output = _fit_experts(fits, measured, candidates, STARTS[preset])
+    fits = _Fits(pixels, windows, views, numbers, targets, settings)
+    estimator, output = _fit_experts(fits, candidates, STARTS[preset])
     line = f"regression on {output.line}"
     line += f", {STARTS[preset]} starts" if STARTS[preset] > 1 else ""
     if bounds is not None:
         line += f" > clipped to {output.targets[0].low:g} to {output.targets[0].high:g}"
     recipe = Recipe.from_data({"preset": preset, "goal": goal, "line": line}, "recipe")
-    model = scene_model(
-        known, estimator, output.window, output, measured.pixels, recipe=recipe, fill=samples.fill
-    )
-    return model.with_training(without_data=measured.without_data, incomplete=measured.incomplete)
-
-
-class Measured(NamedTuple):
-    """Pixels ``(n, 2)`` and numbers ``(n, targets)`` to learn from, and what was left out."""
-
-    pixels: Array
-    numbers: Array
-    targets: tuple[Target, ...]
-    without_data: int = 0
-    incomplete: int = 0
+    more: dict[str, Any] = {"recipe": recipe, "fill": samples.fill}
+    model = scene_model(known, estimator, output.window, output, pixels, **more)
+    return model.with_training(**counts)
 
 
 def check_values(scene: xr.DataArray | Scene, values: xr.DataArray) -> None:
     """Raise an error unless values lie on the grid of ``scene``."""
-    ours, theirs = Scene.of(scene).grid, grid_of(values)
-    check_covers("values", ours.shape, theirs.shape)
-    check_same_place(ours, theirs)
+    grid, other = Scene.of(scene).grid, grid_of(values)
+    check_covers("values", grid.shape, other.shape)
+    check_same_place(grid, other)
 
 
-def _measured(scene: Scene, values: xr.DataArray, targets: tuple[Target, ...]) -> Measured:
-    """Return what can be learned from; raise `SceneError` where that is nothing."""
+def _measured(
+    scene: Scene, values: xr.DataArray, targets: tuple[Target, ...]
+) -> tuple[Array, Array, dict[str, int]]:
+    """Return pixels ``(n, 2)`` and numbers ``(n, targets)`` to learn from, and counts left out.
+
+    `SceneError` is raised where nothing can be learned.
+    """
     check_values(scene, values)
     stored = values.values
     if np.isinf(stored).any():
         raise SceneError("values must be finite, got infinity; put NaN where nothing is known")
-    there = np.isfinite(stored)
-    known = there.all(axis=2)
-    incomplete = int(np.count_nonzero(there.any(axis=2) & ~known))
-    marks = values.isel(target=0, drop=True).copy(data=known.astype(np.uint8))
+    finite = np.isfinite(stored)
+    complete = finite.all(axis=2)
+    incomplete = int(np.count_nonzero(finite.any(axis=2) & ~complete))
+    marks = values.isel(target=0, drop=True).copy(data=complete.astype(np.uint8))
     marks.attrs = {}
-    pixels = np.argwhere(known)
-    if len(pixels):
-        pixels = np.argwhere(drop_nodata(scene, marks).values > 0)
-    if known.any() and not len(pixels):
+    pixels = (
+        np.argwhere(drop_nodata(scene, marks).values > 0) if complete.any() else np.empty((0, 2))
+    )
+    if complete.any() and not len(pixels):
         message = training.without_data(scene, marks)
         raise SceneError(message.replace("labeled pixel", "measured pixel"))
-    lost = int(np.count_nonzero(known)) - len(pixels)
+    lost = int(np.count_nonzero(complete)) - len(pixels)
     if len(pixels) < LEAST:
         message = f"expected at least {LEAST} pixels with a value, got {len(pixels)}"
         message += f" ({lost} more lie where the scene has no data)" if lost else ""
@@ -169,31 +166,25 @@ def _measured(scene: Scene, values: xr.DataArray, targets: tuple[Target, ...]) -
         raise SceneError(f"{message}; measure some more, in other places of the scene")
     numbers = stored[tuple(pixels.T)].astype(np.float64)  # (n, targets)
     for column, target in zip(numbers.T, targets, strict=True):
-        _check_target(column, target)
-    return Measured(pixels, numbers, targets, lost, incomplete)
-
-
-def _check_target(numbers: Array, target: Target) -> None:
-    fault = size_fault(numbers)
-    if fault is not None:
-        raise SceneError(
-            f"values of {target.name!r} cannot be learned in single precision: {fault}"
-        )
-    low, high = float(numbers.min()), float(numbers.max())
-    if high - low <= 1e-7 * max(abs(low), abs(high)):
-        raise SceneError(
-            f"all {len(numbers)} values of {target.name!r} are {low:g}: there is nothing to learn; "
-            "expected values that differ, check --field"
-        )
-    outside = np.zeros(len(numbers), bool)
-    if target.low is not None and target.high is not None:
-        outside = (numbers < target.low) | (numbers > target.high)
-    if outside.any():
-        raise SceneError(
-            f"{np.count_nonzero(outside)} of {len(numbers)} values of {target.name!r} lie outside "
-            f"the bounds {target.low:g} to {target.high:g}: they reach from {low:g} to {high:g}; "
-            "correct them, or give other --bounds"
-        )
+        what, low, high = f"values of {target.name!r}", float(column.min()), float(column.max())
+        fault = size_fault(column)
+        if fault is not None:
+            raise SceneError(f"{what} cannot be learned in single precision: {fault}")
+        if high - low <= 1e-7 * max(abs(low), abs(high)):
+            raise SceneError(
+                f"all {len(column)} {what} are {low:g}: there is nothing to learn; expected values "
+                "that differ, check --field"
+            )
+        if target.low is None or target.high is None:
+            continue
+        outside = np.count_nonzero((column < target.low) | (column > target.high))
+        if outside:
+            raise SceneError(
+                f"{outside} of {len(column)} {what} lie outside the bounds {target.low:g} to "
+                f"{target.high:g}: they reach from {low:g} to {high:g}; correct them, or give "
+                "other --bounds"
+            )
+    return pixels, numbers, {"without_data": lost, "incomplete": incomplete}
 
 
 @dataclass(frozen=True)
@@ -202,16 +193,20 @@ class _Fits:
 
     Attributes
     ----------
+    pixels : ndarray of int, ``(n, 2)``
     windows : ndarray, ``(n, window, window, bands)``
     views : mapping of str to NoiseWhitening or None
         None are the bands as they are.
     numbers : ndarray, ``(n, targets)``
+    targets : tuple of Target
     settings : TrainSettings
     """
 
+    pixels: Array
     windows: Array
     views: Mapping[str, NoiseWhitening | None]
     numbers: Array
+    targets: tuple[Target, ...]
     settings: experts.TrainSettings
 
     def take(self, expert: Expert) -> Array:
@@ -241,12 +236,12 @@ class _Fits:
 
 
 def _fit_experts(
-    fits: _Fits, measured: Measured, candidates: Sequence[Expert], starts: int
+    fits: _Fits, candidates: Sequence[Expert], starts: int
 ) -> tuple[RankRRegressor, Targets]:
     """Return the experts that folds chose as one regressor, and how it came about."""
-    numbers, targets, seed = fits.numbers, measured.targets, fits.settings.random_state
+    numbers, targets, seed = fits.numbers, fits.targets, fits.settings.random_state
     some = experts.draw_labels(np.zeros(len(numbers), np.intp), seed)
-    folds = spatial_folds(measured.pixels[some], np.zeros_like(some), FOLDS, seed)
+    folds = spatial_folds(fits.pixels[some], np.zeros_like(some), FOLDS, seed)
     held, fitted, members = [], [], []
     with experts.progress(len(candidates), fits.settings.verbose) as step:
         for expert in candidates:
@@ -254,14 +249,17 @@ def _fit_experts(
             held.append(clipped(predicted, targets))
             fitted.append(of_folds)
             step()
-        weights, kept = _weights(held, numbers[some], folds)
+        scale = numbers[some].var(axis=0)
+        losses = [((each - numbers[some]) ** 2 / scale).mean(axis=1) for each in held]
+        worth = experts.expert_weights(np.stack(losses), folds.group, np.ones(len(some)))
+        weights, kept = experts.heaviest(worth)
         for k, weight in zip(kept, weights.tolist(), strict=True):
             view, X = fits.views[candidates[k].view], fits.take(candidates[k])
             # The starts on all values share the weight; those of the folds tell deviations
             count = max(round(starts * weight), 1)
             for start in np.random.SeedSequence(seed).generate_state(count):
                 members.append(Member(fits.fit(X, numbers, int(start)), view, weight / count, 0))
-            members += [Member(own, view, weight, 1 + i) for i, own in enumerate(fitted[k])]
+            members += [Member(each, view, weight, 1 + i) for i, each in enumerate(fitted[k])]
             step()
     mixed = np.tensordot(weights, np.stack([held[k] for k in kept]), axes=1)
     output = Targets(
@@ -283,18 +281,3 @@ def _fit_experts(
     spread = output.spread(found.reshape(len(found), -1)[some]).mean(axis=0)
     noise = np.maximum(missed - spread, 0)
     return estimator, output.model_copy(update={"noise": tuple(noise.tolist())})
-
-
-def _experts(preset: str, window: int | None) -> list[Expert]:
-    """Return the experts to choose from; a window that was asked for is kept to."""
-    if window is None:
-        return list(EXPERTS[preset])
-    views = dict.fromkeys(expert.view for expert in EXPERTS[preset])
-    return [Expert(view, check_window(window), 0) for view in views]
-
-
-def _weights(held: Sequence[Array], numbers: Array, folds: SpatialFolds) -> tuple[Array, list[int]]:
-    """Return the weights of the experts that are kept, and which these are."""
-    scale = numbers.var(axis=0)
-    losses = np.stack([((p - numbers) ** 2 / scale).mean(axis=1) for p in held])  # (E, n)
-    return experts.heaviest(experts.expert_weights(losses, folds.group, np.ones(len(numbers))))

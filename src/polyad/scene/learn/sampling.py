@@ -218,12 +218,12 @@ def blocks(
             "no test pixel is left outside the training blocks and the dead zone around them; use "
             f"smaller blocks than size={size}, a smaller share than {share}, or per_class"
         )
-    lost = np.setdiff1d(*split.classes_of(labels))
-    if len(lost):
+    lost = [_name(labels, int(v)) for v in np.setdiff1d(*split.classes_of(labels))]
+    if lost:
         warnings.warn(
-            "these classes train but have no test pixel left: "
-            f"{', '.join(_name(labels, int(v)) for v in lost)}; their pixels are too close to train "
-            f"and test without a shared window, and another block size than {size} may split them",
+            f"these classes train but have no test pixel left: {', '.join(lost)}; their pixels lie "
+            "too close together to train and test without a shared window, and another block size "
+            f"than {size} may split them",
             PolyadWarning,
             stacklevel=2,
         )

@@ -150,17 +150,9 @@ def box_mean(values: Tensor, radius: int) -> Tensor:
 def edge_filter(cube: Array, contrast: float = 2.0, reach: float = 200.0, passes: int = 3) -> Array:
     """Smooth all components of a scene ``(height, width, k)`` by their common edges.
 
-    Needs the whole scene.
-
-    Parameters
-    ----------
-    cube : ndarray
-    contrast : float, default=2.0
-        Difference of neighbors, mean over the components, that counts as an edge. After
-        whitening the unit is the noise's deviation.
-    reach : float, default=200.0
-        How many pixels far a flat region is smoothed.
-    passes : int, default=3
+    Needs the whole scene. ``contrast`` is the difference of neighbors, mean over the components,
+    that counts as an edge; after whitening the unit is the noise's deviation. A flat region is
+    smoothed ``reach`` pixels far.
 
     Examples
     --------

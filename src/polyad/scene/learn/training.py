@@ -25,12 +25,12 @@ import numpy.typing as npt
 import xarray as xr
 
 from polyad.codec import Fault
-from polyad.errors import BudgetExceeded, InputError, PolyadError, PolyadWarning, SceneError
+from polyad.errors import BudgetExceeded, InputError, PolyadWarning, SceneError
 from polyad.estimators.classifier import RankRClassifier
 from polyad.estimators.defaults import WINDOWS
 from polyad.estimators.parameters import PAPER
 from polyad.scene.files.option_values import check_preset, check_window
-from polyad.scene.learn import experts
+from polyad.scene.learn import experts, steps
 from polyad.scene.learn.accuracy import HeldOutLabels, held_out_scores
 from polyad.scene.learn.experts import FitContext, HeldOut, TrainSettings, ViewSamples
 from polyad.scene.learn.folds import mean_distance, testable
@@ -56,15 +56,7 @@ from polyad.scene.learn.scene_statistics import (
     scene_statistics,
     statistics_bar,
 )
-from polyad.scene.learn.steps import (
-    Check,
-    Graph,
-    Propagator,
-    log_shares,
-    make_seeds,
-    mean_mass,
-    propagate_labels,
-)
+from polyad.scene.learn.steps import Check, Propagator
 from polyad.scene.learn.whitening import NoiseWhitening, TooFewPixels
 from polyad.scene.raster.bands import named_bands
 from polyad.scene.raster.classes import class_table
@@ -173,15 +165,12 @@ def train(
     labels = drop_nodata(known, labeled)
     if labeled.values.any() and not labels.values.any():
         raise SceneError(without_data(known, labeled))
-    side = WINDOW if window is None else window
+    side, pixels = WINDOW if window is None else window, np.argwhere(labels.values > 0)
     if samples_per_class is not None:
         drawn = per_class(labels, samples_per_class, random_state, border=border, window=side)
         pixels = drawn.train
-    else:
-        pixels = np.argwhere(labels.values > 0)
-        if border == "drop":
-            rows, cols = pixels.T
-            pixels = pixels[interior(rows, cols, labels.shape, side)]
+    elif border == "drop":
+        pixels = pixels[interior(*pixels.T, labels.shape, side)]
     model = train_on(
         known,
         labels,
@@ -252,7 +241,7 @@ def train_on(
         )
     rows, cols = pixels.T
     samples = experts.Samples(scene, rows, cols, window)
-    estimator.fit(samples.take(slice(None)), y)
+    estimator.fit(samples.take(), y)
     if settings.objective == "average" and isinstance(estimator, RankRClassifier):
         experts.even_out(estimator, y)
     recipe: Recipe | None = None
@@ -355,18 +344,16 @@ def fit_preset(
         estimator = fits.fit(choice, starts, done)
     line = f"network on {choice.line}" + (f", {starts} starts" if starts > 1 else "")
     weights: tuple[float, float] | None = None
-    step: Step | None = None
+    after: tuple[Step, ...] = ()
     if statistics is not None:
         if settings.goal == "this-scene":
             weights = PRIOR_WEIGHTS
             if held is not None:
                 weights, held = tested_propagation(statistics.propagator(check), held, distance)
         if weights is not None:
-            step = Propagation(
-                settings=statistics.propagation,
-                targets=tuple(fits.targets.tolist()),
-                weights=weights,
-            )
+            targets = tuple(fits.targets.tolist())
+            settled = statistics.propagation
+            after = (Propagation(settings=settled, targets=targets, weights=weights),)
             line += (
                 f" > combined with labels propagated over {len(statistics.propagation.graphs)} "
                 f"graphs of the scene (weights: network {weights[1]:.2f}, propagation "
@@ -374,7 +361,7 @@ def fit_preset(
             )
         # No temperature: smoothing takes away as much confidence as the network has too much
         elif radius := experts.smoothing_radius(pixels, fits.targets, choice.overall):
-            step = _guide(statistics.plain, radius)
+            after = (_guide(statistics.plain, radius),)
             line += f" > probabilities smoothed by a guided filter of radius {radius}"
     check()
     scores, tested = None, None
@@ -394,12 +381,7 @@ def fit_preset(
         choice.window,
         pixels,
         fill=tuple(views["plain"].mean_.tolist()),
-        recipe=Recipe(
-            preset=preset,
-            goal=settings.goal,
-            line=line,
-            steps=() if step is None else (step,),
-        ),
+        recipe=Recipe(preset=preset, goal=settings.goal, line=line, steps=after),
         statistics=statistics,
         choice=choice,
         tested=tested,
@@ -505,16 +487,9 @@ def default_statistics(
     except CANNOT as error:
         if settings.preset is not None:
             raise
-        warn_of_fast(error)
+        what = "the preset fast is used instead of best, the default; best would have failed"
+        warnings.warn(f"{what}: {error}", PolyadWarning, stacklevel=5)
         return None
-
-
-def warn_of_fast(error: PolyadError) -> None:
-    """Warn that the fast preset is used, since ``error`` keeps the default one from being so."""
-    message = (
-        f"the preset fast is used instead of best, the default; best would have failed: {error}"
-    )
-    warnings.warn(message, PolyadWarning, stacklevel=6)
 
 
 def without_data(scene: Scene, labels: xr.DataArray) -> str:
@@ -523,29 +498,28 @@ def without_data(scene: Scene, labels: xr.DataArray) -> str:
     rows, cols = pixels[:: max(len(pixels) // 1000, 1)].T
     spectra = extract_patches(scene, rows, cols, window=1)[:, 0, 0]  # (n, bands)
     missing = ~valid_pixels(spectra[..., None], scene.nodata)
-    where = " inside the mask" if scene.inside is not None else ""
-    message = f"no labeled pixel of {len(pixels):,} has data in every band{where}"
+    inside, place = "", "where the labels lie"
+    if scene.inside is not None:
+        inside, place = " inside the mask", "the mask, where the labels lie"
+    message = f"no labeled pixel of {len(pixels):,} has data in every band{inside}"
     if missing.all():
-        what = "the mask, where the labels lie" if where else "where the labels lie"
-        return f"{message}: none has data in any band; check {what} and the scene's nodata value"
+        return f"{message}: none has data in any band; check {place} and the scene's nodata value"
     share = missing.mean(axis=0)  # (bands,)
-    worst = scene.array.isel(band=np.flatnonzero(share >= share.max() / 2))
-    return (
-        f"{message}: bands {named_bands(worst)} have none there; leave them out with --drop-nm (in "
-        "Python, select_bands), or check the scene's nodata value"
-    )
+    worst = named_bands(scene.array.isel(band=np.flatnonzero(share >= share.max() / 2)))
+    remedy = "leave them out with --drop-nm (in Python, select_bands)"
+    return f"{message}: bands {worst} have none there; {remedy}, or check the scene's nodata value"
 
 
 def learnable(labels: xr.DataArray, y: Array) -> Array:
     """Return the classes ``y`` of training pixels if there is something to learn from them."""
     if len(y) == 0:
         raise SceneError("there is no labeled pixel to learn from; label some of each class")
-    present = np.unique(y)
+    present = np.unique(y).tolist()
     if len(present) < 2:
-        names = {c.value: c.name for c in class_table(labels)}
+        name = {c.value: c.name for c in class_table(labels)}.get(present[0], present[0])
         raise SceneError(
-            f"all {len(y)} training pixels are of class {names.get(int(present[0]), present[0])!r};"
-            " label pixels of at least one other class"
+            f"all {len(y)} training pixels are of class {name!r}; label pixels of at least one "
+            "other class"
         )
     return y
 
@@ -595,30 +569,22 @@ def fit_draft(
         for name in choice.views
     }
     settings = TrainSettings.of(random_state=random_state, objective=objective, **parameters)
-    fits = FitContext(
-        ViewSamples(windows, widest),
-        _selections(components, choice.views),
-        pixels,
-        y,
-        settings,
-        check=check,
-    )
+    samples, views = ViewSamples(windows, widest), _selections(components, choice.views)
+    fits = FitContext(samples, views, pixels, y, settings, check=check)
     estimator = fits.fit(choice)
     known = {c.value: c for c in class_table(labels)}
-    classes = tuple(known[int(value)] for value in estimator.classes_)
-    bands = estimator.sample_shape_[-1]
-    targets = tuple(fits.targets.tolist())
-    steps = tuple(
-        step.model_copy(update={"targets": targets}) if isinstance(step, Propagation) else step
+    targets = {"targets": tuple(fits.targets.tolist())}
+    after = tuple(
+        step.model_copy(update=targets) if isinstance(step, Propagation) else step
         for step in recipe.steps
     )
     return SceneModel(
         estimator,
         choice.window,
-        Classes.of(classes),
-        TrainingBands(count=bands),
+        Classes.of(known[int(value)] for value in estimator.classes_),
+        TrainingBands(count=estimator.sample_shape_[-1]),
         TrainingRecord(packed_pixels=packed(pixels), choice=choice),
-        recipe.model_copy(update={"steps": steps}),
+        recipe.model_copy(update={"steps": after}),
     )
 
 
@@ -644,16 +610,13 @@ def _last_choice(last: SceneModel | None, window: int | None) -> tuple[Choice, R
 def _selections(components: Components, names: tuple[str, ...]) -> dict[str, NoiseWhitening]:
     """Return for each view the projection that takes it out of the components side by side."""
     spans = {name: components.columns[name] for name in names}
-    first, stop = (
-        min(s.start for s in spans.values()),
-        max(s.stop for s in spans.values()),
-    )
+    first = min(span.start for span in spans.values())
+    width = max(span.stop for span in spans.values()) - first
     chosen = {}
     for name, span in spans.items():
-        view = NoiseWhitening(span.stop - span.start)
-        view.mean_, view.scale_ = np.zeros(stop - first), np.ones(stop - first)
-        view.projection_ = np.eye(stop - first)[:, span.start - first : span.stop - first]
-        chosen[name] = view
+        chosen[name] = view = NoiseWhitening(span.stop - span.start)
+        view.mean_, view.scale_ = np.zeros(width), np.ones(width)
+        view.projection_ = np.eye(width)[:, span.start - first : span.stop - first]
     return chosen
 
 
@@ -690,10 +653,9 @@ class PropagatedLabels:
         if new:
             among = np.isin(class_ids, new)
             targets = np.searchsorted(new, class_ids[among])
-            seeds = make_seeds(here[among], targets, graphs[0].shape[0], len(new))
-            propagate = _propagate_column if len(new) == 1 else propagate_labels
+            seeds = steps.make_seeds(here[among], targets, graphs[0].shape[0], len(new))
             options = (settings.alpha, settings.iterations, check)
-            mass = run_tasks(lambda graph: propagate(graph, seeds, *options), graphs)
+            mass = run_tasks(lambda graph: steps.propagate_labels(graph, seeds, *options), graphs)
             for at, k in enumerate(new):
                 self._mass[k] = [np.ascontiguousarray(of_graph[:, at]) for of_graph in mass]
         self._nodes = seeded
@@ -701,18 +663,7 @@ class PropagatedLabels:
 
         def logs(number: int) -> Array:
             mass = np.stack([self._mass[k][number] for k in present])  # (classes, nodes)
-            return log_shares(mass.T, mean_mass(mass.T), settings.smoothing).T
+            return steps.log_shares(mass.T, steps.mean_mass(mass.T), settings.smoothing).T
 
         total: Any = sum(run_tasks(logs, range(len(graphs))))
         return np.ascontiguousarray(np.asarray(total / len(graphs)).T)
-
-
-def _propagate_column(graph: Graph, seeds: Array, alpha: float, steps: int, check: Check) -> Array:
-    """As `propagate_labels`, of one class ``(nodes, 1)``: for one column scipy is faster."""
-    start, mass = (1 - alpha) * seeds[:, 0], seeds[:, 0]
-    scaled = graph * np.float32(alpha)
-    for _ in range(steps):
-        check()
-        mass = scaled @ mass
-        mass += start
-    return mass[:, None]

@@ -6,7 +6,6 @@ pixel centers, ``_FillValue``, ``scale_factor`` and ``add_offset``.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -118,8 +117,14 @@ def three_axes(node: Node) -> tuple[int, ...]:
 def open_cube(node: Node, look: Neighbors, read: Callable[[tuple[slice, ...]], Array]) -> Opened:
     """Return the scene of ``node``; ``look`` finds variables beside it, ``read`` its values."""
     if is_cube(node.shape):
-        kept = three_axes(node)
-        read = functools.partial(_read_along, read, kept, len(node.shape))
+        kept, count, whole = three_axes(node), len(node.shape), read
+
+        def along_kept(box: tuple[slice, ...]) -> Array:
+            along = dict(zip(kept, box, strict=True))
+            values = whole(tuple(along.get(axis, slice(0, 1)) for axis in range(count)))
+            return values.reshape([values.shape[axis] for axis in kept])
+
+        read = along_kept
         dims = tuple(node.dims[a] for a in kept) if node.dims else ()
         node = replace(node, shape=tuple(node.shape[a] for a in kept), dims=dims)
     guards.check_shape(node.path, node.shape)
@@ -139,18 +144,6 @@ def open_cube(node: Node, look: Neighbors, read: Callable[[tuple[slice, ...]], A
         nodata=np.nan if packed and fill is not None else fill,
         **georeference(node, axes, look),
     )
-
-
-def _read_along(
-    read: Callable[[tuple[slice, ...]], Array],
-    kept: tuple[int, ...],
-    count: int,
-    box: tuple[slice, ...],
-) -> Array:
-    """Return the values in a box along the ``kept`` ones of ``count`` axes."""
-    along = dict(zip(kept, box, strict=True))
-    values = read(tuple(along.get(axis, slice(0, 1)) for axis in range(count)))
-    return values.reshape([values.shape[axis] for axis in kept])
 
 
 def find_axes(node: Node, look: Neighbors) -> tuple[int, int, int]:

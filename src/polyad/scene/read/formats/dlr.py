@@ -30,10 +30,10 @@ _NODATA = -32768.0
 _XML_BYTES = 16 * 2**20  # real ones have about one megabyte
 
 
-# How each product's XML names a band, and its number, center, width, gain and offset. "@" marks an
-# attribute; DESIS has further elements of this name in interiorOrientation.
+# How each product's XML names a band, and its number, center, width, gain and offset. "@" is the
+# attribute "number"; DESIS has further elements of this name in interiorOrientation.
 _DIALECTS = (
-    (".//bandCharacterisation/bandID", "@number", "wavelengthCenterOfBand", "FWHMOfBand",
+    (".//bandCharacterisation/bandID", "@", "wavelengthCenterOfBand", "FWHMOfBand",
      "GainOfBand", "OffsetOfBand"),
     (".//bandCharacterisation/band", "bandNumber", "wavelengthCenterOfBand",
      "wavelengthWidthOfBand", "gainOfBand", "offsetOfBand"),
@@ -99,7 +99,7 @@ def _band_table(path: Path, root: ET.Element, count: int) -> NDArray[np.float64]
         (d for d in _DIALECTS if root.find(d[0]) is not None), _DIALECTS[0]
     )
     for band in root.iterfind(place):
-        k = _band_number(band, number)
+        k = int((band.get("number") if number == "@" else band.findtext(number)) or "0")
         if not 1 <= k <= count:
             raise SceneError(
                 f"{path}: describes band {k}, the image has {count} bands; metadata and image "
@@ -116,11 +116,6 @@ def _band_table(path: Path, root: ET.Element, count: int) -> NDArray[np.float64]
     return table
 
 
-def _band_number(band: ET.Element, name: str) -> int:
-    stated = band.get(name[1:]) if name.startswith("@") else band.findtext(name)
-    return int(stated or "0")
-
-
 def _useful(root: ET.Element, dataset: Any, nodata: float) -> NDArray[np.bool_]:
     """Return which bands hold a measurement, shape ``(bands,)``.
 
@@ -133,25 +128,17 @@ def _useful(root: ET.Element, dataset: Any, nodata: float) -> NDArray[np.bool_]:
     expected = [int(n) for text in named for n in (text or "").split(",") if n.strip().isdecimal()]
     if expected and max(expected) <= count:
         useful = np.isin(np.arange(1, count + 1), expected)
-    filled = _filled_by_statistics(root, count)
-    if filled is None:
-        filled = np.zeros(count, bool)
+    spreads: dict[int, bool] = {}  # whether a band has the statistics of a measurement
+    for band in root.iterfind(".//bandStatistics/bandID"):
+        mean, spread = (float(band.findtext(n) or "nan") for n in ("mean", "stdDeviation"))
+        if np.isfinite([mean, spread]).all():
+            # A band without a measurement has a mean of -1000000 and no spread.
+            spreads[int(band.get("number") or "0")] = spread != 0 or mean > _NODATA
+    complete = sorted(spreads) == [*range(1, count + 1)]
+    filled = np.array([complete and spreads[k] for k in range(1, count + 1)])
+    if not complete:
         for quarter in (1, 2, 3):
             row = dataset.height * quarter // 4
             line = dataset.read(window=((row, row + 1), (0, dataset.width)))  # (bands, 1, width)
             filled |= (line != nodata).any(axis=(1, 2))
     return useful & filled if (useful & filled).any() else useful
-
-
-def _filled_by_statistics(root: ET.Element, count: int) -> NDArray[np.bool_] | None:
-    """Return which bands have statistics of a measurement; None unless each band has some."""
-    filled: dict[int, bool] = {}
-    for band in root.iterfind(".//bandStatistics/bandID"):
-        mean, spread = (band.findtext(name) for name in ("mean", "stdDeviation"))
-        if mean is None or spread is None:
-            return None
-        # A band without a measurement has a mean of -1000000 and no spread.
-        filled[_band_number(band, "@number")] = float(spread) != 0 or float(mean) > _NODATA
-    numbers = sorted(filled)
-    complete = numbers == [*range(1, count + 1)]
-    return np.array([filled[k] for k in numbers]) if complete else None

@@ -160,13 +160,28 @@ def open_envi(path: Path, budget: int) -> Opened:  # noqa: ARG001
             f"{path}: expected a scene, got a spectral library of {library.spectra:,} spectra with "
             f"{library.bands:,} bands, which has no pixels to label or map; name an image"
         )
-    source = _source(header_path, data_path, fields)
-    lists = {n: _numbers(header_path, fields, n, source.shape[2]) for n in _LISTS}
+    rows, cols, count = (_integer(header_path, fields, n) for n in ("lines", "samples", "bands"))
+    shape = (rows, cols, count)
+    guards.check_shape(header_path, shape)
+    dtype = _DTYPES[_choice(header_path, {"data type": ""} | fields, "data type", _DTYPES)]
+    order = {"0": "<", "1": ">"}[_choice(header_path, fields, "byte order", "01")]
+    interleave = _choice(header_path, fields, "interleave", _INTERLEAVES)
+    for name in ("file compression", "major frame offsets", "minor frame offsets"):
+        if fields.get(name, "0").strip("{} ").replace(",", "").replace(" ", "").strip("0"):
+            raise SceneError(
+                f"{header_path}: '{name} = {fields[name]}' is not read, expected plain pixels; "
+                "export the scene again as uncompressed ENVI or GeoTIFF"
+            )
+    offset, element = _integer(header_path, fields, "header offset", 0), np.dtype(order + dtype)
+    stored = offset + guards.declared_bytes(shape, element)
+    guards.check_stored(data_path, stored, guards.existing_file(data_path))
+    guards.check_extent(header_path, shape)
+    source = EnviSource(data_path, offset, shape, element, interleave)
+    lists = {n: _numbers(header_path, fields, n, count) for n in _LISTS}
     wavelength, fwhm = _bands(fields, lists["wavelength"], lists["fwhm"])
     flags, nodata = lists["bbl"], _number(fields.get("data ignore value"))
-    gain, offset, scaling = _scaling(fields, lists, source.shape[2])
-    bands = tuple(range(source.shape[2]))
-    scaled = ScaledSource(source, bands, tuple(gain), tuple(offset), nodata)
+    gains, offsets, scaling = _scaling(fields, lists, count)
+    scaled = ScaledSource(source, tuple(range(count)), tuple(gains), tuple(offsets), nodata)
     return Opened.of(
         scaled if scaling else source,
         wavelength=wavelength,
@@ -193,26 +208,6 @@ def _scaling(
     note = f"divided by the header's reflectance scale factor {factor:g}"
     scaled = np.isfinite(1 / factor) and factor > 0 and factor != 1
     return np.full(count, 1 / factor), np.zeros(count), note if scaled else ""
-
-
-def _source(header: Path, data: Path, fields: Mapping[str, str]) -> EnviSource:
-    rows, cols, bands = (_integer(header, fields, n) for n in ("lines", "samples", "bands"))
-    guards.check_shape(header, (rows, cols, bands))
-    dtype = _DTYPES[_choice(header, {"data type": ""} | {**fields}, "data type", _DTYPES)]
-    order = {"0": "<", "1": ">"}[_choice(header, fields, "byte order", "01")]
-    interleave = _choice(header, fields, "interleave", _INTERLEAVES)
-    for name in ("file compression", "major frame offsets", "minor frame offsets"):
-        if fields.get(name, "0").strip("{} ").replace(",", "").replace(" ", "").strip("0"):
-            raise SceneError(
-                f"{header}: '{name} = {fields[name]}' is not read, expected plain pixels; export "
-                "the scene again as uncompressed ENVI or GeoTIFF"
-            )
-    offset = _integer(header, fields, "header offset", default=0)
-    element = np.dtype(order + dtype)
-    declared = guards.declared_bytes((rows, cols, bands), element)
-    guards.check_stored(data, offset + declared, guards.existing_file(data))
-    guards.check_extent(header, (rows, cols, bands))
-    return EnviSource(data, offset, (rows, cols, bands), element, interleave)
 
 
 def _integer(header: Path, fields: Mapping[str, str], name: str, default: int | None = None) -> int:

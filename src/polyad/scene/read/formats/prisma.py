@@ -33,7 +33,6 @@ from polyad.scene.read.formats.opening import Opened
 _FIELDS = "HDFEOS/SWATHS/PRS_L2D_HCO/Data Fields"
 _DETECTORS = ("Vnir", "Swir")
 _FULL_SCALE = 65535
-_PIXEL = 30.0  # meters, the grid of every hyperspectral L2D product
 _STRIP_BYTES = 64 * 2**20  # of all bands, held at a time to see where the acquired strip lies
 
 
@@ -84,23 +83,17 @@ class PrismaSource:
             outside = ~stored.any(axis=2)  # (rows, cols)
             # A dark pixel may be 0 in the chosen bands; outside the strip all bands are 0.
             if outside.any() and len(bands) < len(self.bands):
-                outside = ~self._acquired(file, rows, cols)
+                step = max(1, _STRIP_BYTES // (2 * outside.shape[1] * len(self.bands)))
+                for top in range(rows.start, rows.stop, step):
+                    strip = slice(top, min(top + step, rows.stop))
+                    every = self._stored(file, strip, cols, list(self.bands))
+                    outside[top - rows.start :][: len(every)] = ~every.any(axis=2)
         with np.errstate(over="ignore", invalid="ignore"):  # a scale beyond float32 is no data
             low = np.array([b.low for b in chosen], np.float32)
             step = np.array([(b.high - b.low) / _FULL_SCALE for b in chosen], np.float32)
             values = low + stored * step
         values[outside] = np.nan
         return values
-
-    def _acquired(self, file: h5py.File, rows: slice, cols: slice) -> NDArray[np.bool_]:
-        """Return which pixels of a window are not 0 in every band, shape ``(rows, cols)``."""
-        row_bytes = 2 * (cols.stop - cols.start) * len(self.bands)
-        step = max(1, _STRIP_BYTES // row_bytes)
-        tops = range(rows.start, rows.stop, step)
-        strips = (slice(top, min(top + step, rows.stop)) for top in tops)
-        return np.concatenate(
-            [self._stored(file, s, cols, list(self.bands)).any(axis=2) for s in strips]
-        )
 
     def _stored(self, file: h5py.File, rows: slice, cols: slice, chosen: list[Band]) -> Array:
         out = np.empty((rows.stop - rows.start, cols.stop - cols.start, len(chosen)), np.uint16)
@@ -183,27 +176,8 @@ def _transform(opened: Hdf5File, grid: tuple[int, int]) -> Affine:
 
     The product calls them corners, yet they are the centers of the corner pixels: n pixels span
     n - 1 intervals. Reading them as outer corners shifts the scene by 15 m and shrinks its pixels.
-    Should a file span n intervals after all, its corners are outer ones: the pixel size nearer to
-    30 m decides.
     """
-    west, east, north, south = (
-        float(_numbers(opened, f"Product_{name}")[0])
-        for name in (
-            "ULcorner_easting",
-            "LRcorner_easting",
-            "ULcorner_northing",
-            "LRcorner_northing",
-        )
-    )
-    (dx, left), (dy, top) = (
-        _edge(span, count) for span, count in ((east - west, grid[1]), (north - south, grid[0]))
-    )
-    return placed(opened.path, (west - left, dx, 0.0, north + top, 0.0, -dy))
-
-
-def _edge(span: float, count: int) -> tuple[float, float]:
-    """Return pixel size and the distance from the first corner coordinate to the outer edge."""
-    centers, edges = span / max(count - 1, 1), span / count
-    if abs(centers - _PIXEL) <= abs(edges - _PIXEL):
-        return centers, centers / 2
-    return edges, 0.0
+    corners = ("ULcorner_easting", "LRcorner_easting", "ULcorner_northing", "LRcorner_northing")
+    west, east, north, south = (_numbers(opened, f"Product_{name}")[0] for name in corners)
+    dx, dy = (east - west) / max(grid[1] - 1, 1), (north - south) / max(grid[0] - 1, 1)
+    return placed(opened.path, (west - dx / 2, dx, 0.0, north + dy / 2, 0.0, -dy))

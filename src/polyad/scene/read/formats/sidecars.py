@@ -14,7 +14,6 @@ from xml.etree import ElementTree as ET
 from xml.parsers import expat
 
 from affine import Affine
-from rasterio.crs import CRS
 from rasterio.errors import CRSError
 
 from polyad.errors import SceneError, reason
@@ -46,8 +45,9 @@ def georeference(path: Path, dataset: Any) -> dict[str, Any]:
     if pam is not None:
         stated, numbers = pam.findtext("SRS"), _floats(pam.findtext("GeoTransform", ""))
     crs = None if stated is None else parse_crs(path, stated)
-    crs = _own_crs(path, dataset) if crs is None else crs
-    transform = Affine.from_gdal(*numbers) if len(numbers) == 6 else _own_transform(dataset)
+    own = own_georeference(path, dataset) if crs is None or len(numbers) != 6 else {}
+    crs = own["crs"] if crs is None else crs
+    transform = Affine.from_gdal(*numbers) if len(numbers) == 6 else own["transform"]
     transform = transform or _world_file(path)
     if transform is None and crs is not None:
         transform = dataset.transform
@@ -58,12 +58,18 @@ def georeference(path: Path, dataset: Any) -> dict[str, Any]:
 
 def own_georeference(path: Path | str, dataset: Any) -> dict[str, Any]:
     """Return ``crs`` and ``transform`` of the raster itself, None each where it has none."""
-    return {"crs": _own_crs(path, dataset), "transform": _own_transform(dataset)}
-
-
-def _own_transform(dataset: Any) -> Affine | None:
+    try:
+        crs = dataset.crs
+        if crs is not None:
+            refuse_grids(path, crs.to_wkt())
+    except (CRSError, UnicodeError) as error:
+        raise SceneError(
+            f"{path}: its reference system cannot be read ({reason(error)}); write a code such as "
+            "'EPSG:32632' into the file"
+        ) from error
     # GDAL gives the identity for "no georeference"; its origin and size are never a real map.
-    return None if dataset.transform == Affine.identity() else dataset.transform
+    none = dataset.transform == Affine.identity()
+    return {"crs": crs, "transform": None if none else dataset.transform}
 
 
 def band_metadata(pam: ET.Element | None) -> dict[int, dict[str, dict[str, str]]]:
@@ -78,19 +84,6 @@ def band_metadata(pam: ET.Element | None) -> dict[int, dict[str, dict[str, str]]
             domains = bands.setdefault(int(number), {})
             domains.setdefault(metadata.get("domain", ""), {}).update(tags)
     return bands
-
-
-def _own_crs(path: Path | str, dataset: Any) -> CRS | None:
-    try:
-        crs = dataset.crs
-        if crs is not None:
-            refuse_grids(path, crs.to_wkt())
-    except (CRSError, UnicodeError) as error:
-        raise SceneError(
-            f"{path}: its reference system cannot be read ({reason(error)}); write a code such as "
-            "'EPSG:32632' into the file"
-        ) from error
-    return crs
 
 
 def _world_file(path: Path) -> Affine | None:

@@ -80,12 +80,10 @@ def _place(opened: Hdf5File, shape: tuple[int, ...]) -> dict[str, Any]:
         code = 32600 + number if number > 0 else 32700 - number
     place = {"crs": None if code is None else parse_crs(opened.path, f"EPSG:{code:.0f}")}
     # HDF-EOS gives the outer corners of the first and last pixel (HE5_HDFE_GD_UL).
-    corners = [
-        re.search(_CORNER.format(name), structure)
-        for name in ("UpperLeftPointMtrs", "LowerRightMtrs")
-    ]
-    if None in corners:
+    first = re.search(_CORNER.format("UpperLeftPointMtrs"), structure)
+    last = re.search(_CORNER.format("LowerRightMtrs"), structure)
+    if first is None or last is None:
         return place
-    (west, north), (east, south) = (map(float, corner.groups()) for corner in corners if corner)
-    step = ((east - west) / shape[1], (south - north) / shape[0])
-    return place | {"transform": cf.placed(opened.path, (west, step[0], 0.0, north, 0.0, step[1]))}
+    (west, north), (east, south) = (map(float, corner.groups()) for corner in (first, last))
+    dx, dy = (east - west) / shape[1], (south - north) / shape[0]
+    return place | {"transform": cf.placed(opened.path, (west, dx, 0.0, north, 0.0, dy))}
