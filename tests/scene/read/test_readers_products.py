@@ -135,9 +135,8 @@ def prisma_cubes():
     return vnir, swir
 
 
-def write_prisma(path, corners="centers"):
+def write_prisma(path):
     vnir, swir = prisma_cubes()
-    span = {"centers": 1, "edges": 0}[corners]
     with h5py.File(path, "w") as file:
         for swath in ("PRS_L2D_HCO", "PRS_L2D_PCO"):
             for fields in ("Data Fields", "Geolocation Fields"):
@@ -166,8 +165,8 @@ def write_prisma(path, corners="centers"):
             Epsg_Code=np.uint32(32632),
             Product_ULcorner_easting=np.float32(352755),
             Product_ULcorner_northing=np.float32(5987235),
-            Product_LRcorner_easting=np.float32(352755 + 30 * (RNG_COLS - span)),
-            Product_LRcorner_northing=np.float32(5987235 - 30 * (RNG_ROWS - span)),
+            Product_LRcorner_easting=np.float32(352755 + 30 * (RNG_COLS - 1)),
+            Product_LRcorner_northing=np.float32(5987235 - 30 * (RNG_ROWS - 1)),
         )
     return path
 
@@ -214,11 +213,10 @@ def test_prisma_padding_is_nodata_and_a_dark_pixel_is_not(tmp_path):
     assert np.isnan(one_band[0, 0, 0])
 
 
-@pytest.mark.parametrize(("corners", "origin"), [("centers", 15), ("edges", 0)])
-def test_prisma_pixels_have_30_meters_and_no_half_pixel_shift(tmp_path, corners, origin):
-    scene = open_scene(write_prisma(tmp_path / "p.he5", corners))
+def test_prisma_pixels_have_30_meters_and_no_half_pixel_shift(tmp_path):
+    scene = open_scene(write_prisma(tmp_path / "p.he5"))
     assert scene.rio.crs.to_epsg() == 32632
-    wanted = Affine(30, 0, 352755 - origin, 0, -30, 5987235 + origin)
+    wanted = Affine(30, 0, 352755 - 15, 0, -30, 5987235 + 15)
     assert scene.rio.transform() == wanted
 
 

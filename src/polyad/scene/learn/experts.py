@@ -184,14 +184,12 @@ def expert_weights(losses: Array, group: Array, share: Array) -> Array:
     [1.0, 0.51, 0.0]
     """
     share = share / share.sum()
-    best = losses[np.argmin(losses @ share)]
+    best, present = losses[np.argmin(losses @ share)], np.bincount(group) > 0
     weights = []
     for loss in losses:
-        parts = np.bincount(group, weights=share * (loss - best))
-        parts = parts[np.bincount(group) > 0]
-        mean = parts.sum()
+        parts = np.bincount(group, weights=share * (loss - best))[present]
         error = np.sqrt(len(parts) * max(parts.var(), 1e-12))
-        weights.append(np.exp(-0.5 * (mean / error) ** 2))
+        weights.append(np.exp(-0.5 * (parts.sum() / error) ** 2))
     return np.array(weights)
 
 
@@ -306,13 +304,11 @@ class ViewSamples:
         """Return the windows of a scene; pixels without data are the mean of the view."""
         windows = extract_patches(scene, pixels[:, 0], pixels[:, 1], window)
         valid = valid_pixels(windows, scene.nodata)[..., None]
-        return cls(
-            {
-                name: view.transform(np.where(valid, windows, view.mean_.astype(windows.dtype)))
-                for name, view in views.items()
-            },
-            window,
-        )
+        components = {}
+        for name, view in views.items():
+            mean = view.mean_.astype(windows.dtype)
+            components[name] = view.transform(np.where(valid, windows, mean))
+        return cls(components, window)
 
     def take(self, expert: Expert) -> tuple[Array, float]:
         """Return samples of unit variance over all of them, and what they were divided by.
@@ -504,12 +500,11 @@ def draw_labels(
     """
     if len(targets) <= most:
         return np.arange(len(targets))
-    rng = np.random.default_rng(random_state)
-    kept = []
+    rng, chosen = np.random.default_rng(random_state), []
     for target in np.unique(targets):
         where = rng.permutation(np.flatnonzero(targets == target))
-        kept.append(where[: max(least, most * len(where) // len(targets))])
-    return np.sort(np.concatenate(kept))
+        chosen.append(where[: max(least, most * len(where) // len(targets))])
+    return np.sort(np.concatenate(chosen))
 
 
 def smoothing_radius(pixels: Array, targets: Array, accuracy: float | None) -> int:

@@ -25,14 +25,7 @@ from pydantic import (
 from polyad.codec import Record, shown
 from polyad.scene.files.option_values import SINGLE
 from polyad.scene.raster.despiking import SUMS, NoiseModel, picked, valid_pixels
-from polyad.scene.raster.scene import (
-    KEPT,
-    SAMPLE,
-    SHARES,
-    SMALL,
-    Scene,
-    evenly,
-)
+from polyad.scene.raster.scene import KEPT, SAMPLE, SHARES, SMALL, Scene, evenly
 from polyad.scene.raster.windows import extract_patches
 
 Array = npt.NDArray[Any]
@@ -62,11 +55,9 @@ def _quantiles(value: Any) -> Array:
     return found
 
 
-def _listed(values: Array) -> list[Any]:
-    return list(values.tolist())
-
-
-Quantiles = Annotated[Array, PlainValidator(_quantiles), PlainSerializer(_listed)]
+Quantiles = Annotated[
+    Array, PlainValidator(_quantiles), PlainSerializer(lambda values: values.tolist())
+]
 
 
 class Radiometry(Record):
@@ -119,14 +110,14 @@ class Radiometry(Record):
 def _noise(value: Any) -> NoiseModel:
     if isinstance(value, NoiseModel):
         return value
-    names = {field.name: SUMS if "sum" in field.name else None for field in fields(NoiseModel)}
-    got = sorted(value.keys() ^ names.keys()) if isinstance(value, dict) else value
+    names = [field.name for field in fields(NoiseModel)]
+    got = sorted(value.keys() ^ {*names}) if isinstance(value, dict) else value
     if not isinstance(value, dict) or got:
         raise ValueError(f"must have the keys {', '.join(names)}; unknown or missing: {shown(got)}")
     found = {}
-    for name, length in names.items():
+    for name in names:
+        length, least = SUMS if "sum" in name else None, -SINGLE if "center" in name else 1e-30
         try:
-            least = -SINGLE if "center" in name else 1e-30
             found[name] = as_numbers(value[name], (length,), least)
         except ValueError as error:
             raise ValueError(f"{name} {error}") from None
@@ -157,11 +148,11 @@ def radiometry_of(scene: Scene, pixels: Array) -> Radiometry | None:
     some = evenly(np.asarray(pixels, np.intp).reshape(-1, 2), SAMPLE)
     if light is None or not len(some):
         return None
-    spectra = extract_patches(scene, some[:, 0], some[:, 1], window=1)[:, 0, 0]
-    spectra = spectra[valid_pixels(spectra, scene.nodata)]
+    spectra = extract_patches(scene, *some.T, window=1)[:, 0, 0]
+    spectra = spectra[valid_pixels(spectra, scene.nodata)].astype(np.float64)
     if not len(spectra):
         return None
-    training = picked(spectra.astype(np.float64), SHARES)
+    training = picked(spectra, SHARES)
     return Radiometry(training=training, scene=light.quantiles, spectra=light.spectra)
 
 

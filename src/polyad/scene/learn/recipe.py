@@ -82,6 +82,11 @@ def experts_for(window: int | None, views: Sequence[str] = VIEWS) -> list[Expert
     return [Expert(view, window, e.strength) for view, e in nearest.items()]
 
 
+Window = Annotated[int, Field(ge=1, le=MAX_WINDOW)]
+Strength = Annotated[float, Field(ge=0, le=1e9)]
+ExpertRow = Annotated[Expert, row_of(Expert, Literal["plain", "whitened"], Window, Strength)]
+
+
 class Choice(Record):
     """Experts and what each of them counts, as spatial folds chose them.
 
@@ -94,28 +99,14 @@ class Choice(Record):
         Accuracy on the labels that were held out; None where nothing could be held out.
     """
 
-    experts: Annotated[
-        Row[
-            Annotated[
-                Expert,
-                row_of(
-                    Expert,
-                    Literal["plain", "whitened"],
-                    Annotated[int, Field(ge=1, le=MAX_WINDOW)],
-                    Annotated[float, Field(ge=0, le=1e9)],
-                ),
-            ]
-        ],
-        Field(min_length=1, max_length=64),
-    ]
+    experts: Annotated[Row[ExpertRow], Field(min_length=1, max_length=64)]
     weights: Annotated[Row[Share], Field(max_length=64)]
     overall: Share | None = None
 
     @model_validator(mode="after")
     def _check_weights(self) -> Self:
-        if len(self.weights) != len(self.experts):
-            expected = len(self.experts)
-            raise ValueError(f"weights must have {expected} entries, got {len(self.weights)}")
+        if (count := len(self.weights)) != (expected := len(self.experts)):
+            raise ValueError(f"weights must have {expected} entries, got {count}")
         return self
 
     @property
@@ -126,16 +117,15 @@ class Choice(Record):
     @property
     def views(self) -> tuple[str, ...]:
         """The views of the experts, whitened first."""
-        names = {expert.view for expert in self.experts}
-        return tuple(sorted(names, reverse=True))
+        return tuple(sorted({expert.view for expert in self.experts}, reverse=True))
 
     @property
     def line(self) -> str:
         """The experts in words."""
         if len(self.experts) == 1:
             return str(self.experts[0])
-        both = zip(self.experts, self.weights, strict=True)
-        return " + ".join(f"{e} ({w:.2f})" for e, w in both)
+        weights = zip(self.experts, self.weights, strict=True)
+        return " + ".join(f"{expert} ({weight:.2f})" for expert, weight in weights)
 
 
 def prior_choice(experts: Sequence[Expert]) -> Choice:

@@ -13,8 +13,9 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property, partial, reduce
 from itertools import islice, pairwise
+from operator import add
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -213,13 +214,11 @@ class Components:
 
     def put(self, tile: Tile, cube: Array, whitened: Array, valid: Array) -> None:
         """Put in a tile, from its bands ``(h, w, bands)`` and its whitened components."""
-        out = self.values[tile]
+        out, columns = self.values[tile], self.columns["plain"]
         out[..., self.columns["whitened"]] = np.clip(whitened, -LARGEST, LARGEST)
-        columns = self.columns["plain"]
-        mean = self.plain.mean_.astype(np.float32)
-        scale = self.plain.scale_[:, None]
-        kept = columns.stop - columns.start
-        projection = (self.plain.projection_[:, :kept] / scale).astype(np.float32)
+        mean, kept = self.plain.mean_.astype(np.float32), columns.stop - columns.start
+        projection = self.plain.projection_[:, :kept] / self.plain.scale_[:, None]
+        projection = projection.astype(np.float32)
         spectra, known = cube.reshape(-1, cube.shape[-1]), valid.reshape(-1, 1)
 
         def project(start: int) -> Array:
@@ -351,8 +350,7 @@ def _sample_tile(
     It is the first that has data in half of its pixels, or else the one with the most.
     """
     whitening, settings = shared
-    clearest, most = max(settings.components // 2, 1), 0
-    fullest: tuple[Array, Array] | None = None
+    most, fullest = 0, None
     for tile in tiles:
         z, valid = whitened_window(scene, whitening, tile)
         if (count := int(np.count_nonzero(valid))) > most:
@@ -361,7 +359,8 @@ def _sample_tile(
             break
     if fullest is None:
         return None
-    return *fullest, edge_filter(fullest[0][..., :clearest], settings.coarse)
+    clearest = fullest[0][..., : max(settings.components // 2, 1)]
+    return *fullest, edge_filter(clearest, settings.coarse)
 
 
 def whitened_window(
@@ -670,15 +669,14 @@ def _strips_missing(found: int, taken: int, pixels: int) -> int:
 
 def _strip_sums(scene: Scene, units: StripUnits, number: int) -> StripSums | None:
     """Return the sums over one strip, None if it has no data; of a wide one, few rows at a time."""
-    strip, total = _read_strip(scene, number), None
+    strip, sums = _read_strip(scene, number), []
     rows = max(STRIP_BYTES // (4 * strip.cube[0].size), 1)
     for first in range(0, strip.own, rows):
-        own = min(rows, strip.own - first)
-        reach = slice(first, first + own + 1)
+        own, reach = min(rows, strip.own - first), slice(first, first + rows + 1)
         if strip.valid[first : first + own].any():
-            sums = StripSums.of(Strip(strip.cube[reach], strip.valid[reach], own), units)
-            total = sums if total is None else total + sums
-    return total
+            part = Strip(strip.cube[reach], strip.valid[reach], own)
+            sums.append(StripSums.of(part, units))
+    return reduce(add, sums) if sums else None
 
 
 def _read_strip(scene: Scene, number: int) -> Strip:

@@ -268,17 +268,15 @@ def labels_that_fit(scene: Scene, y: Array, settings: TrainSettings, least: int 
     budget = memory_budget(settings.max_bytes, share=0.25)
     if needed <= budget:
         return np.arange(len(y))
-    fit = len(y) * budget // needed
-    if fit < least * len(np.unique(y)):
-        raise BudgetExceeded(
-            f"the windows of {least} labeled pixels of each class do not fit in the budget of "
-            f"{human_bytes(budget)}; raise --max-bytes (in Python, max_bytes)"
-        )
-    some = experts.draw_labels(y, settings.random_state, most=fit, least=least)
+    limit = f"the budget of {human_bytes(budget)}; raise --max-bytes (in Python, max_bytes)"
+    most = len(y) * budget // needed
+    if most < least * len(np.unique(y)):
+        what = f"the windows of {least} labeled pixels of each class do not fit in"
+        raise BudgetExceeded(f"{what} {limit}")
+    some = experts.draw_labels(y, settings.random_state, most=most, least=least)
     warnings.warn(
-        f"{len(some):,} of {len(y):,} labeled pixels are learned, drawn at random from each "
-        f"class: the windows of all take {human_bytes(needed)}, more than the budget of "
-        f"{human_bytes(budget)}; raise --max-bytes (in Python, max_bytes) to learn more",
+        f"{len(some):,} of {len(y):,} labeled pixels are learned, drawn at random from each class: "
+        f"the windows of all take {human_bytes(needed)}, more than {limit} to learn more",
         PolyadWarning,
         stacklevel=4,
     )

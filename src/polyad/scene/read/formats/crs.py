@@ -8,6 +8,7 @@ only be an authority's code or well-known text that names no grid.
 from __future__ import annotations
 
 import re
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -79,7 +80,9 @@ def parse_crs(path: Path, stated: Any) -> CRS | None:
     urn = _URN.fullmatch(text)
     code = f"{urn[1]}:{urn[2]}" if urn else text.replace("::", ":")
     is_code = _CODE.fullmatch(code) or (code.isdecimal() and len(code) <= 6)
-    is_text = len(text) <= MAX_CHARACTERS and _WKT.match(text) and _depth(text) <= MAX_DEPTH
+    # How deep brackets are nested
+    depth = max(accumulate((c in "[(") - (c in "])") for c in text))
+    is_text = len(text) <= MAX_CHARACTERS and _WKT.match(text) and depth <= MAX_DEPTH
     if not is_code and not (is_text and _is_self_contained(text)):
         raise SceneError(
             f"{path}: the reference system {_short(text)!r} is neither well-known text nor a code "
@@ -117,14 +120,6 @@ def _is_self_contained(text: str) -> bool:
         key.lower() in _PROJ_KEYS and not _READS_FILES.search(value)
         for key, value in _SETTING.findall(plain)
     )
-
-
-def _depth(text: str) -> int:
-    deepest = depth = 0
-    for character in text:
-        depth += (character in "[(") - (character in "])")
-        deepest = max(deepest, depth)
-    return deepest
 
 
 def _short(text: str) -> str:

@@ -54,10 +54,8 @@ def find_dlr(path: Path) -> tuple[Path, Path] | None:
         if metadata is not None and (path.is_dir() or path.name in (image, metadata)):
             pairs.setdefault(metadata, (folder / metadata, folder / image))
     if len(pairs) > 1:
-        raise SceneError(
-            f"{path}: expected one EnMAP or DESIS scene, got {len(pairs)}: "
-            f"{guards.listing(pairs)}; name one of these files"
-        )
+        listed = f"{len(pairs)}: {guards.listing(pairs)}; name one of these files"
+        raise SceneError(f"{path}: expected one EnMAP or DESIS scene, got {listed}")
     return next(iter(pairs.values()), None)
 
 
@@ -65,10 +63,8 @@ def open_dlr(path: Path, budget: int) -> Opened:
     """Open an EnMAP or DESIS scene as physical values (gain * stored + offset)."""
     pair = find_dlr(path)
     if pair is None:
-        raise SceneError(
-            f"{path}: expected METADATA.XML and SPECTRAL_IMAGE.TIF of one scene side by side, "
-            "found not both; put them in one folder"
-        )
+        missing = "expected METADATA.XML and SPECTRAL_IMAGE.TIF of one scene, got not both"
+        raise SceneError(f"{path}: {missing}; put them in one folder")
     metadata, image = (check_beside(path, file) for file in pair)
     root = read_xml(metadata, "EnMAP or DESIS metadata", _XML_BYTES)
     guards.existing_file(image)
@@ -101,10 +97,8 @@ def _band_table(path: Path, root: ET.Element, count: int) -> NDArray[np.float64]
     for band in root.iterfind(place):
         k = int((band.get("number") if number == "@" else band.findtext(number)) or "0")
         if not 1 <= k <= count:
-            raise SceneError(
-                f"{path}: describes band {k}, the image has {count} bands; metadata and image "
-                "are not of one scene"
-            )
+            what = f"describes band {k}, the image has {count} bands"
+            raise SceneError(f"{path}: {what}; metadata and image are not of one scene")
         texts = (band.findtext(n) or untold for n, untold in zip(names, _UNTOLD, strict=True))
         table[k - 1] = [float(t or "nan") for t in texts]
     if not np.isfinite(table[:, [0, 2, 3]]).all():

@@ -24,6 +24,7 @@ from polyad.scene.read.formats.crs import parse_crs
 from polyad.scene.read.formats.hdf import Hdf5File
 from polyad.scene.read.formats.opening import Opened
 
+Places = NDArray[np.intp]
 _CUBES = ("reflectance", "radiance")
 _GLT = ("location/glt_y", "location/glt_x")
 _FILL = -9999.0
@@ -77,22 +78,16 @@ class EmitSource:
             out = np.full((*seen.shape, len(bands)), self.fill, self.dtype)
             if seen.any():
                 cube = hdf.dataset(self.path, file, self.name)
-                if line.max() > cube.shape[0] or sample.max() > cube.shape[1]:
+                place, (lines, samples) = (line.max(), sample.max()), cube.shape[:2]
+                if place[0] > lines or place[1] > samples:
                     raise SceneError(
-                        f"{self.path}: the lookup table points to line {line.max()}, sample "
-                        f"{sample.max()}, the swath has {cube.shape[0]} lines of {cube.shape[1]}; "
-                        "the file is damaged, download it again"
+                        f"{self.path}: the lookup table points to line {place[0]}, sample "
+                        f"{place[1]}, got {lines} lines of {samples}; download the file again"
                     )
                 out[seen] = self._spectra(cube, line[seen] - 1, sample[seen] - 1, bands)
         return out
 
-    def _spectra(
-        self,
-        cube: h5py.Dataset,
-        line: NDArray[np.intp],
-        sample: NDArray[np.intp],
-        bands: NDArray[np.intp],
-    ) -> Array:
+    def _spectra(self, cube: h5py.Dataset, line: Places, sample: Places, bands: Places) -> Array:
         """Return the spectra at places of the swath, ``(n, bands)``, read box by box."""
         span, at_band = hull(bands)
         spectrum = (span.stop - span.start) * cube.dtype.itemsize  # bytes
@@ -119,8 +114,8 @@ def _sides(cube: h5py.Dataset, spectrum: int) -> tuple[int, int]:
 
 
 def _boxes(
-    line: NDArray[np.intp], sample: NDArray[np.intp], sides: tuple[int, int]
-) -> Iterator[tuple[NDArray[np.intp], slice, slice]]:
+    line: Places, sample: Places, sides: tuple[int, int]
+) -> Iterator[tuple[Places, slice, slice]]:
     """Yield, for each box of the swath, the places inside and its lines and samples."""
     cell = np.stack([line // sides[0], sample // sides[1]])
     order = np.lexsort(cell)
@@ -135,13 +130,12 @@ def open_emit(opened: Hdf5File, key: str | None) -> Opened:
     name = key or next(n for n in _CUBES if n in file)
     cube, *tables = arrays = [hdf.find(opened, n) for n in (name, *_GLT)]
     guards.check_shape(path, cube.shape)
-    if tables[0].shape != tables[1].shape or any(
-        t.ndim != 2 or t.dtype.kind not in "iu" for t in tables
-    ):
+    found = {(table.shape, str(table.dtype)) for table in tables}
+    shapes = {table.shape for table in tables}
+    if len(shapes) > 1 or any(t.ndim != 2 or t.dtype.kind not in "iu" for t in tables):
         raise SceneError(
             f"{path}: expected glt_x and glt_y of one 2-D shape in whole numbers, got "
-            f"{tables[1].shape} of {tables[1].dtype} and {tables[0].shape} of {tables[0].dtype}; "
-            "the file is damaged, download it again"
+            f"{sorted(found)}; download the file again"
         )
     for array in arrays:
         hdf.check_dataset(opened, array)

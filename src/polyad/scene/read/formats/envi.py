@@ -104,10 +104,8 @@ def _is_header(named: Path, path: Path) -> bool:
 def read_header(path: Path) -> dict[str, str]:
     """Return the fields of an ENVI header, names in lower case, braces kept."""
     if path.stat().st_size > _HEADER_BYTES:
-        raise SceneError(
-            f"{path}: an ENVI header is text below {guards.human_bytes(_HEADER_BYTES)}, got "
-            f"{guards.human_bytes(path.stat().st_size)}; is this the data file?"
-        )
+        most, got = map(guards.human_bytes, (_HEADER_BYTES, path.stat().st_size))
+        raise SceneError(f"{path}: an ENVI header is text below {most}, got {got}; is it the data?")
     fields: dict[str, str] = {}
     # Not splitlines: it takes half of an Å in UTF-8, which is NEL in Latin-1, for a line's end
     lines = iter(path.read_text(encoding="latin-1").split("\n"))
@@ -213,10 +211,8 @@ def _scaling(
 def _integer(header: Path, fields: Mapping[str, str], name: str, default: int | None = None) -> int:
     text = fields.get(name, "" if default is None else str(default))
     if not (text.strip().isdecimal() and len(text.strip()) <= 18):
-        raise SceneError(
-            f"{header}: expected '{name} = <whole number>', got {text[:40] or 'nothing'!r}; the "
-            "header is damaged, correct that line"
-        )
+        got = f"got {text[:40] or 'nothing'!r}; the header is damaged, correct that line"
+        raise SceneError(f"{header}: expected '{name} = <whole number>', {got}")
     return int(text)
 
 

@@ -29,6 +29,7 @@ from polyad.scene.read.formats.opening import Opened
 # Classes of HDF5 that NumPy reads as integers, reals or booleans.
 NUMBERS = frozenset({h5t.INTEGER, h5t.FLOAT, h5t.BITFIELD, h5t.ENUM})
 _MOST_CHUNKS = 1024  # touched by one reading of HDF5
+_INSIDE = ", expected all data inside the file; refused, write the data into one file"
 
 
 @dataclass(frozen=True)
@@ -65,10 +66,8 @@ def open_hdf5(path: Path) -> Iterator[h5py.File]:
     try:
         file = h5py.File(path, "r", locking=False)
     except (OSError, RuntimeError, ValueError) as error:
-        raise SceneError(
-            f"{path}: expected an HDF5 file, HDF5 cannot open it ({reason(error)}); it is "
-            "truncated, damaged or of another kind, copy it again"
-        ) from error
+        message = f"{path}: expected an HDF5 file, HDF5 cannot open it ({reason(error)})"
+        raise SceneError(f"{message}; it is truncated, damaged or of another kind") from error
     with file:
         yield file
 
@@ -109,10 +108,7 @@ def _is_inside(path: Path, group: h5py.Group, name: str, full: str) -> bool:
     except (TypeError, SystemError):  # a user-defined kind of link, or damage
         link = None
     if link is None or isinstance(link, h5py.ExternalLink):
-        raise SceneError(
-            f"{path}: '{full}' is an external link to another file, expected all data inside the "
-            "file; refused, write the data into one file"
-        )
+        raise SceneError(f"{path}: '{full}' is an external link to another file{_INSIDE}")
     return isinstance(link, h5py.HardLink)
 
 
@@ -126,10 +122,7 @@ def dataset(path: Path, file: h5py.File, name: str) -> h5py.Dataset:
     array = file[name]
     if array.is_virtual or array.external:
         kind = "virtual" if array.is_virtual else "external"
-        raise SceneError(
-            f"{path}: '{name}' has {kind} storage, its values lie in other files, expected all "
-            "data inside the file; refused, write the data into one file"
-        )
+        raise SceneError(f"{path}: '{name}' has {kind} storage, in other files{_INSIDE}")
     return array
 
 
@@ -186,10 +179,8 @@ def choose_key(path: Path, arrays: Mapping[str, tuple[int, ...]]) -> str:
     if len(arrays) == 1:
         return next(iter(arrays))
     if not arrays:
-        raise SceneError(
-            f"{path}: expected one 3-D array (rows, columns, bands), found none; check that this "
-            "is the image and not its labels"
-        )
+        expected = "expected one 3-D array (rows, columns, bands), found none"
+        raise SceneError(f"{path}: {expected}; check that this is the image and not its labels")
     listing = guards.listing(f"{name} {shape}" for name, shape in arrays.items())
     first = next(iter(arrays))
     raise SceneError(
@@ -200,14 +191,13 @@ def choose_key(path: Path, arrays: Mapping[str, tuple[int, ...]]) -> str:
 
 def _dims(opened: Hdf5File, array: h5py.Dataset) -> tuple[str, ...]:
     """Return the dimension names: attached scales (NetCDF), else labels, else empty."""
-    scales, labels = (attribute(array, f"DIMENSION_{what}") for what in ("LIST", "LABELS"))
-    attached = [_scale(opened, refs) for refs in _per_axis(scales, array.ndim)]
-    stated = ["" if label is None else cf.text(label) for label in _per_axis(labels, array.ndim)]
-    return tuple(scale or label for scale, label in zip(attached, stated, strict=True))
-
-
-def _per_axis(value: Any, axes: int) -> list[Any]:
-    return list(value) if np.shape(value)[:1] == (axes,) else [None] * axes
+    lists = [attribute(array, f"DIMENSION_{what}") for what in ("LIST", "LABELS")]
+    none = [None] * array.ndim
+    scales, labels = (v if np.shape(v)[:1] == (array.ndim,) else none for v in lists)
+    return tuple(
+        _scale(opened, references) or ("" if label is None else cf.text(label))
+        for references, label in zip(scales, labels, strict=True)
+    )
 
 
 def _scale(opened: Hdf5File, references: Any) -> str:
@@ -288,10 +278,8 @@ def numbers(
     if values.dtype.kind not in "biuf" or not values.size:
         return None
     if values.size != (count or values.size):
-        raise SceneError(
-            f"{path}: expected {count} numbers in '{name}', got {values.size}; the file is "
-            "damaged, download it again"
-        )
+        expected = f"expected {count} numbers in '{name}', got {values.size}"
+        raise SceneError(f"{path}: {expected}; the file is damaged, download it again")
     return values.astype(np.float64)
 
 

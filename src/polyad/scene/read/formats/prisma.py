@@ -112,10 +112,9 @@ def open_prisma(opened: Hdf5File, key: str | None) -> Opened:
     path = opened.path
     if key is not None:
         raise SceneError(
-            f"{path}: a PRISMA scene joins its two cubes and takes no key, got ':{key}'; drop it"
+            f"{path}: a PRISMA scene joins its two cubes and takes no key; drop ':{key}'"
         )
-    grids = set()
-    bands: list[Band] = []
+    grids, bands = set(), list[Band]()
     for detector in _DETECTORS:
         cube = hdf.find(opened, _cube(detector))
         guards.check_shape(path, cube.shape)
@@ -125,10 +124,8 @@ def open_prisma(opened: Hdf5File, key: str | None) -> Opened:
         grids.add((cube.shape[0], cube.shape[2]))
         bands += _detector_bands(opened, detector, cube.shape[1])
     if len(grids) > 1 or not bands:
-        raise SceneError(
-            f"{path}: expected two cubes of one size with named bands, got {sorted(grids)} and "
-            f"{len(bands)} bands; the file is damaged, download it again"
-        )
+        what = f"got {sorted(grids)} and {len(bands)} bands; download the file again"
+        raise SceneError(f"{path}: expected two cubes of one size with named bands, {what}")
     bands.sort(key=lambda b: b.wavelength)
     source = PrismaSource(path, grids.pop(), tuple(bands))
     return Opened.of(
@@ -147,10 +144,10 @@ def _numbers(opened: Hdf5File, name: str, count: int | None = None) -> NDArray[n
     stored = hdf.attributes(opened.file, [name]).get(name)
     values = hdf.numbers(opened.path, name, stored, count)
     if values is None or not np.isfinite(values).all():
+        got = "none" if values is None else values[~np.isfinite(values)][0]
         raise SceneError(
             f"{opened.path}: expected finite numbers in the attribute '{name}' of PRISMA L2D, got "
-            f"{'none' if values is None else values[~np.isfinite(values)][0]}; the file is damaged "
-            "or of another kind, download it again"
+            f"{got}; download the file again"
         )
     return values
 

@@ -140,19 +140,15 @@ def read_text(path: Path, what: str, max_bytes: int) -> str:
         size = os.fstat(file.fileno()).st_size  # reading asks for the memory of all it may get
         content = file.read(min(size, max_bytes) + 1)
     if len(content) > max_bytes:
-        raise SceneError(
-            f"{path}: expected {what} of at most {guards.human_bytes(max_bytes)}, got more; this "
-            "is another file"
-        )
+        most = guards.human_bytes(max_bytes)
+        raise SceneError(f"{path}: expected {what} of at most {most}, got more; it is another file")
     return content.decode("utf-8-sig", errors="replace")
 
 
 def parse_xml(path: Path, text: str, what: str) -> ET.Element:
     """Return the root element of XML that stands in a file; see `read_xml`."""
     if (elements := text.count("<") + text.count("=")) > MAX_ELEMENTS:
-        raise SceneError(
-            f"{path}: expected {what}, got {elements:,} elements; this is another file"
-        )
+        raise SceneError(f"{path}: expected {what}, got {elements:,} elements; it is another file")
     parser, builder = expat.ParserCreate(), ET.TreeBuilder()
     parser.buffer_text = True
     parser.StartDoctypeDeclHandler = _refuse
@@ -163,10 +159,8 @@ def parse_xml(path: Path, text: str, what: str) -> ET.Element:
         parser.Parse(text, True)
         return builder.close()
     except (expat.ExpatError, ValueError) as error:
-        raise SceneError(
-            f"{path}: expected {what}, it is not well-formed XML ({reason(error)}); remove it or "
-            "copy it again"
-        ) from error
+        message = f"expected {what}, it is not well-formed XML ({reason(error)})"
+        raise SceneError(f"{path}: {message}; remove it or copy it again") from error
 
 
 def _refuse(*_: object) -> None:

@@ -105,9 +105,7 @@ class ZarrStore:
         """Refuse an array that has no numbers or whose chunks are too large to be unpacked."""
         array = self.arrays[name]
         if not is_numeric(array):
-            raise SceneError(
-                f"{self.path}: '{name}' does not hold integer or real values; choose another array"
-            )
+            raise SceneError(f"{self.path}: '{name}' does not hold numbers; choose another array")
         chunk, whole = (guards.declared_bytes(n, array.dtype) for n in (array.chunks, array.shape))
         guards.check_piece(self.path, chunk, whole, budget, "a Zarr chunk")
 
@@ -197,10 +195,8 @@ def _entries(path: Path, folder: Path) -> dict[str, os.DirEntry[str]]:
     for name, entry in entries.items():
         if entry.is_symlink() or not (entry.is_file() or entry.is_dir()):
             kind = "a symbolic link" if entry.is_symlink() else "neither a file nor a folder"
-            raise SceneError(
-                f"{path}: {name} is {kind}, expected all chunks as files inside the store; "
-                "refused, copy the files into it"
-            )
+            remedy = "expected all chunks as files inside the store; refused, copy them into it"
+            raise SceneError(f"{path}: {name} is {kind}, {remedy}")
     return entries
 
 
