@@ -117,11 +117,11 @@ def three_axes(node: Node) -> tuple[int, ...]:
 def open_cube(node: Node, look: Neighbors, read: Callable[[tuple[slice, ...]], Array]) -> Opened:
     """Return the scene of ``node``; ``look`` finds variables beside it, ``read`` its values."""
     if is_cube(node.shape):
-        kept, count, whole = three_axes(node), len(node.shape), read
+        kept, ndim, whole = three_axes(node), len(node.shape), read
 
         def along_kept(box: tuple[slice, ...]) -> Array:
             along = dict(zip(kept, box, strict=True))
-            values = whole(tuple(along.get(axis, slice(0, 1)) for axis in range(count)))
+            values = whole(tuple(along.get(axis, slice(0, 1)) for axis in range(ndim)))
             return values.reshape([values.shape[axis] for axis in kept])
 
         read = along_kept

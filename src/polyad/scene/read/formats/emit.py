@@ -82,7 +82,7 @@ class EmitSource:
                 if place[0] > lines or place[1] > samples:
                     raise SceneError(
                         f"{self.path}: the lookup table points to line {place[0]}, sample "
-                        f"{place[1]}, got {lines} lines of {samples}; download the file again"
+                        f"{place[1]}, the swath has {lines} lines of {samples}; copy it again"
                     )
                 out[seen] = self._spectra(cube, line[seen] - 1, sample[seen] - 1, bands)
         return out
