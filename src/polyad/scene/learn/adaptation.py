@@ -134,13 +134,13 @@ class Comparison:
         return f"adapted to the scene's light {self.shift.by}: its values are {values}"
 
     def warning(self, adaptable: bool) -> str:
-        """Return what is warned of where a model is not adapted to another light."""
+        """Return what is warned of where a model is not adapted to a radiometric shift."""
         remedy = "map with --adapt (in Python, adapt=True), or train" if adaptable else "train"
         return (
-            "the scene is in another light than the one the model was trained on, and its map may "
-            f"be wrong: its values are {shift_text(self.common)}, and "
-            f"{100 * self.share_outside:.0f} % of them lie beyond the 1st and 99th percentile of "
-            f"the training pixels; {remedy} on labels of this scene"
+            "radiometric shift from the training scene, the map may be wrong: the scene's values "
+            f"are {shift_text(self.common)}, and {100 * self.share_outside:.0f} % of them lie "
+            f"beyond the 1st and 99th percentile of the training pixels; {remedy} on labels of "
+            "this scene"
         )
 
 
