@@ -7,6 +7,7 @@ in how they encode ``y`` and read the network's outputs.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass, replace
@@ -153,7 +154,8 @@ class RankREstimator(_Learned, BaseEstimator):
             network, axes = axes.enter(network)
         problem, validation = self._split(problem, y)
         if axes is not None and on_epoch is not None:
-            on_epoch = _expanding(on_epoch, axes)
+            call, coordinates = on_epoch, axes  # with the network on samples as they are
+            on_epoch = lambda epoch, net: call(epoch, coordinates.expand(net))  # noqa: E731
         fitted, history, state = self._run_solver(
             network, problem, self.settings_, validation=validation, on_epoch=on_epoch
         )
@@ -404,6 +406,23 @@ class RankREstimator(_Learned, BaseEstimator):
                 outputs.append(self.network_(chunk.to(parameter)).cpu().numpy())
         return np.concatenate(outputs)
 
+    def to_onnx(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted model as an ONNX file, for onnxruntime, a browser or another language.
+
+        Its input ``X`` is single precision, ``(n, I_1, ..., I_D)`` for any n, as it comes:
+        standardization is inside. A classifier's outputs are ``label``, ``(n,)``, and
+        ``probabilities``, ``(n, C)``; a regressor's is ``y``, as `predict` gives it. Classes and
+        sample shape are in the metadata, as JSON.
+
+        Parameters
+        ----------
+        path : path-like
+            By custom it ends in ``.onnx``. Needs the extra ``polyad[onnx]``.
+        """
+        from polyad.estimators.onnx_export import write_model
+
+        write_model(self, path)
+
     @contextmanager
     def _all_or_nothing(self) -> Iterator[None]:
         """If the block raises, leave the estimator as it was: a failed fit loses no model."""
@@ -480,11 +499,6 @@ class RankREstimator(_Learned, BaseEstimator):
             network.load_state_dict(weights, assign=True)
             state = {k: v for k, v in state.items() if k != NETWORK} | {"network_": network}
         super().__setstate__(state)
-
-
-def _expanding(on_epoch: OnEpoch, axes: PrincipalAxes) -> OnEpoch:
-    """Call ``on_epoch`` with the network on samples as they are."""
-    return lambda epoch, network: on_epoch(epoch, axes.expand(network))
 
 
 def _tensor(array: Array) -> Tensor:

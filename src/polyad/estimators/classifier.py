@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -232,11 +231,8 @@ class RankRClassifier(SoftmaxClassifierMixin, RankREstimator):
         multilabel = _is_multilabel(y) if first else self.multilabel_
         if first and classes is None and not multilabel:
             raise InputError("classes must be passed on the first call to partial_fit")
-        if (
-            not first
-            and classes is not None
-            and not np.array_equal(np.unique(classes), self.classes_)
-        ):
+        changed = classes is not None and not first and {*np.unique(classes)} != {*self.classes_}
+        if changed:
             raise InputError(f"classes must stay {self.classes_!r}, got {np.unique(classes)!r}")
         with self._all_or_nothing():
             if first:
@@ -244,22 +240,6 @@ class RankRClassifier(SoftmaxClassifierMixin, RankREstimator):
                 if classes is not None:
                     self.classes_ = np.unique(np.asarray(classes))
             return self._partial_fit(X, y, sample_weight, first)
-
-    def to_onnx(self, path: str | os.PathLike[str]) -> None:
-        """Write the fitted model as an ONNX file, for onnxruntime, a browser or another language.
-
-        Its input ``X`` is single precision, ``(n, I_1, ..., I_D)`` for any n, as it comes:
-        standardization is inside. Its outputs are ``label``, ``(n,)``, and ``probabilities``,
-        ``(n, C)``; classes and sample shape are in its metadata, as JSON.
-
-        Parameters
-        ----------
-        path : path-like
-            By custom it ends in ``.onnx``. Needs the extra ``polyad[onnx]``.
-        """
-        from polyad.estimators.onnx_export import write_model
-
-        write_model(self, path)
 
     def _encode(self, y: Array, weight: Array) -> tuple[Array, Array]:
         with warnings.catch_warnings():  # of many classes with few labels: they are classes

@@ -375,23 +375,23 @@ def check_model_file(path: str | os.PathLike[str]) -> None:
     except OSError as error:
         remedy = "; check the path" if isinstance(error, FileNotFoundError) else ""
         raise ModelFileError(f"{path} cannot be read: {error.strerror}{remedy}") from error
+    # A safetensors header opens after eight bytes of length, which may look like anything
+    size, opens = int.from_bytes(start[:8], "little"), start[8:] == b"{"
     if not start:
         raise ModelFileError(f"{path} is empty (0 bytes); a model file holds a header and weights")
-    # A safetensors header opens after eight bytes of length, which may look like anything
-    if start[8:] != b"{" and (start[:1] == b"\x80" or start[:2] == b"PK"):
+    if not opens and (start[:1] == b"\x80" or start[:2] == b"PK"):
         raise ModelFileError(
             f"{path} is a pickle or an archive, which polyad never opens since it could run code; "
             "save the model with polyad.save"
         )
-    size = int.from_bytes(start[:8], "little")
-    if size > HEADER_BYTES and start[8:] != b"{":
+    if size > HEADER_BYTES and not opens:
         raise ModelFileError(
             f"{path} is not a model file; name the model first, as in polyad map model.polyad "
             "scene.tif"
         )
     if size > HEADER_BYTES or length > size + 2 * MODEL_BYTES:
         raise ModelFileError(
-            f"{path} is damaged or no model file: its header should be of at most "
-            f"{HEADER_BYTES:,} bytes and its weights of {MODEL_BYTES:,}, got {size:,} and "
-            f"{max(length - size, 0):,}; get the file again"
+            f"{path} is damaged or no model file: expected a header of at most {HEADER_BYTES:,} "
+            f"bytes and weights of {MODEL_BYTES:,}, got {size:,} and {max(length - size, 0):,}; "
+            "get the file again"
         )

@@ -213,17 +213,14 @@ def _plain(value: Any) -> Any:
 
 
 def _rebuild(header: file_format.Header, tensors: dict[str, Array]) -> RankREstimator | Pipeline:
-    model = _rebuild_model(header, tensors)
-    if header.pipeline is None:
-        return model
-    from sklearn.pipeline import Pipeline  # only here, and slow to import
+    shape = header.network.in_shape
 
-    shape, modes = model.sample_shape_, enumerate(header.pipeline.modes)
-    steps = [_scaler(mode, shape, tensors, f"pipeline.{k}") for k, mode in modes]
-    return Pipeline(list(zip(header.pipeline.names, [*steps, model], strict=True)))
+    def scaler(mode: int, name: str) -> ModeStandardScaler:
+        made = ModeStandardScaler(mode)
+        made.mean_, made.scale_ = tensors[f"{name}.mean"], tensors[f"{name}.scale"]
+        made.sample_shape_, made.n_features_in_ = shape, shape[0]
+        return made
 
-
-def _rebuild_model(header: file_format.Header, tensors: dict[str, Array]) -> RankREstimator:
     model: RankRClassifier | RankRRegressor
     if isinstance(header, file_format.ClassifierHeader):
         parameters = header.parameters.model_dump()
@@ -241,22 +238,16 @@ def _rebuild_model(header: file_format.Header, tensors: dict[str, Array]) -> Ran
         name: torch.from_numpy(tensors[f"network.{name}"]) for name in model.network_.state_dict()
     }
     model.network_.load_state_dict(weights, assign=True)
-    model.sample_shape_ = header.network.in_shape
-    model.n_features_in_ = model.sample_shape_[0]
+    model.sample_shape_, model.n_features_in_ = shape, shape[0]
     if header.feature_names:
         model.feature_names_in_ = np.asarray(header.feature_names, dtype=object)
     model.history_ = History(**{name: list(values) for name, values in header.history})
     model.n_iter_ = len(model.history_)
-    model.scaler_ = None
-    if header.scaler_mode is not None:
-        model.scaler_ = _scaler(header.scaler_mode, model.sample_shape_, tensors, "scaler")
-    return model
+    mode = header.scaler_mode
+    model.scaler_ = None if mode is None else scaler(mode, "scaler")
+    if header.pipeline is None:
+        return model
+    from sklearn.pipeline import Pipeline  # only here, and slow to import
 
-
-def _scaler(
-    mode: int, shape: tuple[int, ...], tensors: dict[str, Array], name: str
-) -> ModeStandardScaler:
-    scaler = ModeStandardScaler(mode)
-    scaler.mean_, scaler.scale_ = tensors[f"{name}.mean"], tensors[f"{name}.scale"]
-    scaler.sample_shape_, scaler.n_features_in_ = shape, shape[0]
-    return scaler
+    steps = [scaler(mode, f"pipeline.{k}") for k, mode in enumerate(header.pipeline.modes)]
+    return Pipeline(list(zip(header.pipeline.names, [*steps, model], strict=True)))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from typing import Self
 
@@ -84,21 +83,6 @@ class RankRRegressor(MultiOutputMixin, RegressorMixin, RankREstimator):
         """Return predictions, ``(n,)`` or ``(n, C)`` like the ``y`` fitted on."""
         values = self._outputs(X) * self.target_scale_ + self.target_mean_
         return as_given(values[:, 0] if self._one_target else values, X)
-
-    def to_onnx(self, path: str | os.PathLike[str]) -> None:
-        """Write the fitted model as an ONNX file, for onnxruntime, a browser or another language.
-
-        Its input ``X`` is single precision, ``(n, I_1, ..., I_D)`` for any n; its output ``y`` is
-        as `predict` gives it, on the targets' own scale.
-
-        Parameters
-        ----------
-        path : path-like
-            By custom it ends in ``.onnx``. Needs the extra ``polyad[onnx]``.
-        """
-        from polyad.estimators.onnx_export import write_model
-
-        write_model(self, path)
 
     def _encode(self, y: Array, weight: Array) -> tuple[Array, Array]:
         columns = y.reshape(len(y), -1).astype(np.float64)
