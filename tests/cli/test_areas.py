@@ -358,7 +358,7 @@ POINTS = [
     (changed(7, row="1", col="2"), "1 of 200 points lie where the map has no class", "line 9"),
     (changed(7, reference=""), "1 of 200 points have no 'reference' yet", "the first in line 9"),
     (changed(7, reference="Maize"), "line 9: reference 'Maize' is no class of the map", "1 Corn"),
-    (changed(0, row="north"), "line 2: expected numbers for row and col", "north"),
+    (changed(0, row="north"), "line 2: expected whole numbers for row and col", "north"),
 ]
 
 
@@ -377,11 +377,11 @@ def test_polygons_other_fields_and_rasters_are_no_points_of_a_sample(land, capsy
     shapes = [polygon(box(0, 0, 10, 10, PLACE))]
     write(land / "p.gpkg", shapes, {"reference": ["Corn"]}, crs=UTM)
     said = refused(capsys, "area", "map.tif", "p.gpkg")
-    assert "feature 1: expected one point for each feature of a sample, got polygon" in said
+    assert "feature 1: expected a point, got polygon" in said
     write(land / "q.gpkg", [point(*at(9, 9, PLACE))], {"kind": ["Corn"]}, crs=UTM)
     said = refused(capsys, "area", "map.tif", "q.gpkg")
     assert "there is no field 'reference'; it has kind (1 value)" in said
-    assert "expected the points of a sample as CSV" in refused(capsys, "area", "map.tif", "map.tif")
+    assert "expected points as CSV" in refused(capsys, "area", "map.tif", "map.tif")
 
 
 @pytest.mark.parametrize(

@@ -140,17 +140,20 @@ def test_the_labeling_page_takes_the_same_options(place, monkeypatch):
     app = pytest.importorskip("polyad.app")
     given = {}
     monkeypatch.setattr(app, "serve", lambda *a, **k: given.update(k))
-    options = ("--layer", "labels", "--field", "level_2", "--bbox", *WEST)
+    options = ("--layer", "labels", "--field", "level_2", "--nodata", "-1", "--bbox", *WEST)
     assert run("label", "scene.tif", "--labels", "labels.gpkg", "--no-browser", *options) == 0
     assert (given["layer"], given["field"], given["bbox"]) == ("labels", "level_2", tuple(WEST))
+    assert given["nodata"] == -1
     workspace = app.launch.LabelWorkspace(
         "scene.tif",
         "labels.gpkg",
         journal=place / "journal.jsonl",
         field="level_2",
         bbox=WEST,
+        nodata=-1,
     )
     try:
+        assert workspace.scene.rio.nodata == -1
         assert workspace.scene["inside"].sum() == SIDE * SIDE // 2
         raster = workspace.session.snapshot().raster(workspace.scene)
         assert "inside" not in raster.coords

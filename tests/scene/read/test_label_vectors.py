@@ -184,17 +184,20 @@ def test_a_later_label_wins_over_an_earlier_one_with_a_warning(tmp_path):
     [
         (
             "row,col,class\n9,1,2",
-            r"line 2: label '2' lies outside the scene of 3 rows .* row 9, col",
+            r"line 2: row 9, col .* lies outside the scene of 3 rows",
         ),
         (
             "x,y,class\n0,0,2",
             r"they reach from \(0, 0\) to \(0, 0\), the scene from",
         ),
         ("lon,lat,class\n1e9,4,2", "outside the scene"),
-        ("0,1,2\n", r"first line must name the columns, expected 'row,col,class', .* got '0,1,2'"),
-        ("row,col\n0,1", "must name the columns"),
-        ("row,col,class\n0,,2", "line 2: expected numbers for row and col, got '0' and ''"),
-        ("row,col,class\n0.5,1,2", r"whole numbers counted from 0, got 0.5 and 1; name map coord"),
+        ("0,1,2\n", r"expected the columns 'row,col,class', .* got '0,1,2'"),
+        ("row,col\n0,1", "expected the columns"),
+        ("row,col,class\n0,,2", "line 2: expected whole numbers for row and col, got '0' and ''"),
+        (
+            "row,col,class\n0.5,1,2",
+            r"expected whole numbers for row and col, got '0.5' and '1'; name map coord",
+        ),
         ("row,col,class\n0,1,", "line 2: no class"),
         (
             "row,col,class\n0,1,70000",
@@ -213,7 +216,7 @@ def test_a_later_label_wins_over_an_earlier_one_with_a_warning(tmp_path):
             "they have no place on its map, the scene from",
         ),
         ("x,y,class\n1e308,-1e308,1", "all 1 labels lie outside the scene"),
-        ("row,col,class\n0", "line 2: expected numbers for row and col, got '0' and ''"),
+        ("row,col,class\n0", "line 2: expected whole numbers for row and col, got '0' and ''"),
         ("row,col,class\n0,0," + "x" * 200_000, "line 2: not a CSV"),
         ("row,col,class\n0,1,2.5\n0,0,corn", "unknown class '2.5'"),
         ("row,col,class\n", "no label in the file"),
@@ -294,7 +297,7 @@ def test_points_and_polygons_are_drawn_in_the_order_of_the_file(tmp_path):
         (json.dumps(feature(EMPTY, label=1)), "damaged coordinates of its Polygon"),
         (json.dumps(feature(KEYED, label=1)), "damaged coordinates of its Point"),
         (json.dumps(feature(HUGE, label=1)), "all 1 labels lie outside the scene"),
-        (json.dumps(feature(FAR)), "no class, expected a value for one of class, label"),
+        (json.dumps(feature(FAR)), "no class, expected one of class, label"),
         (
             json.dumps(feature(FAR, label=1) | {"crs": {"properties": {"name": "EPSG:0"}}}),
             "reference system 'EPSG:0' is not known",

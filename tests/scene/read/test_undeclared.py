@@ -7,6 +7,7 @@ import pytest
 import xarray as xr
 
 import polyad
+from polyad.cli import main
 from polyad.errors import InputError, PolyadWarning
 from polyad.scene.draw.figures import map_figure, to_png
 from polyad.scene.info import describe
@@ -43,6 +44,21 @@ def test_undeclared_nodata_is_told_in_training_and_mapping(scene):
         model = trained(open_scene(scene))
     with pytest.warns(PolyadWarning, match=SUSPICIOUS):
         polyad.map_scene(model, open_scene(scene))
+
+
+@pytest.mark.filterwarnings("default::polyad.errors.PolyadWarning")
+def test_a_command_tells_undeclared_nodata_once_and_takes_the_value(scene, tmp_path, capsys):
+    np.save(tmp_path / "labels.npy", labels().values)
+    command = ["train", str(scene), str(tmp_path / "labels.npy"), "--preset", "fast"]
+    command += ["--epochs", "3", "--out", str(tmp_path / "m.polyad")]
+    for words, times in ((command, 1), ([*command, "--nodata", "-9999"], 0)):
+        with pytest.raises(SystemExit, match="0"):
+            main(words)
+        assert capsys.readouterr().err.count("far from all other values") == times
+    assert describe(str(scene), nodata=-9999)["nodata"] == -9999.0
+    np.save(tmp_path / "bytes.npy", np.ones((4, 4, 3), np.uint8))
+    with pytest.raises(InputError, match="no pixel of uint8 can have the nodata value -1"):
+        describe(str(tmp_path / "bytes.npy"), nodata=-1)
 
 
 def test_declared_nodata_is_not_mapped_and_the_model_keeps_it(scene, tmp_path):

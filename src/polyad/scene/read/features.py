@@ -411,11 +411,12 @@ def _csv_features(path: Path, heading: str, rows: Any, fields: Sequence[str] | N
             try:
                 xy.extend(place := (float(x), float(y)))
                 if whole and not (place[0].is_integer() and place[1].is_integer()):
-                    raise ValueError("map coordinates are named x and y")
+                    raise ValueError("no whole numbers")
             except ValueError as error:
                 raise SceneError(
                     f"{path}, line {rows.line_num}: expected {whole}numbers for {lower[down]} and "
                     f"{lower[across]}, got {y[:40]!r} and {x[:40]!r}"
+                    + ("; name map coordinates x and y" if whole else "")
                 ) from error
     table = tuple(
         Column(names[k], "text", [*map(from_csv_cell, known)], np.array(codes, np.int32))
