@@ -4,25 +4,12 @@ import pytest
 import torch
 
 from benchmarks import layers
-from benchmarks.data import HIDDEN
 
 SHAPE = (3, 3, 6)
 
 
 def x():
     return torch.randn(40, *SHAPE, generator=torch.Generator().manual_seed(0))
-
-
-@pytest.mark.parametrize("name", layers.LAYERS)
-def test_every_layer_starts_with_outputs_of_deviation_one(name):
-    if "TensorLy" in name:
-        pytest.importorskip("tltorch")
-    layer = layers.LAYERS[name](SHAPE)
-    layers.equal_start(layer, x())
-    outputs = layer(x())
-    assert outputs.shape == (40, HIDDEN)
-    assert outputs.std().item() == pytest.approx(1, rel=1e-5)
-    assert torch.equal(layer(torch.zeros(1, *SHAPE)), torch.zeros(1, HIDDEN))
 
 
 def test_started_as_our_solver_all_layers_compute_the_same():

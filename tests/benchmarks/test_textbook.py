@@ -4,8 +4,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from benchmarks.textbook import Textbook, contracted, contracted_by_unit
-from polyad.core.contract import contract_except
+from benchmarks.textbook import Textbook
 from polyad.core.network import RankRNet
 from polyad.fitting.alternating import Steps, fit_alternating
 from polyad.fitting.epochs import EpochLoop
@@ -42,12 +41,3 @@ def test_textbook_and_solver_take_the_same_way(shape, hidden_bias, unit_by_unit)
     fitted, _ = fit_alternating(network, problem, EpochLoop(3), steps, generator=seeded)
     for name, value in fitted.state_dict().items():
         assert_close(textbook.network.state_dict()[name], value, atol=1e-9, rtol=0, msg=name)
-
-
-@pytest.mark.parametrize("form", [contracted, contracted_by_unit])
-@pytest.mark.parametrize("mode", [0, 1, 2])
-def test_contraction_sample_by_sample_is_equation_12(form, mode):
-    x = problem_of((2, 3, 4)).x
-    factors = [torch.randn(5, 2, size, dtype=torch.float64) for size in (2, 3, 4)]
-    found = torch.stack([form(sample, factors, mode) for sample in x])
-    assert_close(found, contract_except(x, factors, mode))

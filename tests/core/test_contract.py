@@ -86,12 +86,6 @@ def test_gradients_of_every_candidate(shape, rank):
         assert torch.autograd.gradcheck(run, (x, *factors))
 
 
-@pytest.mark.parametrize("plan", [None, plan_inner((3, 4), 5, 2, 1)])
-def test_a_plan_serves_any_number_of_samples_and_is_made_when_none_is_given(plan):
-    x, factors = torch.ones(7, 3, 4), [torch.ones(5, 2, 3), torch.ones(5, 2, 4)]
-    assert torch.equal(cp_inner(x, factors, plan), torch.full((7, 5), 24.0))
-
-
 @properties
 @given(problems())
 def test_non_contiguous_samples_give_the_same(problem):
@@ -135,13 +129,6 @@ def test_open_mode_is_the_gradient_with_respect_to_its_factor(problem):
         leaves = [f.clone().requires_grad_() for f in factors]
         (gradient,) = torch.autograd.grad(cp_inner(x, leaves).sum(), leaves[mode])
         torch.testing.assert_close(contract_except(x, factors, mode).sum(0), gradient)
-
-
-def test_open_mode_can_be_counted_from_the_last_and_must_be_there():
-    x, factors = torch.randn(2, 3, 4), [torch.randn(5, 2, 3), torch.randn(5, 2, 4)]
-    assert torch.equal(contract_except(x, factors, -1), contract_except(x, factors, 1))
-    with pytest.raises(IndexError):
-        contract_except(x, factors, 2)
 
 
 # Invariances of a CP tensor

@@ -10,7 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
-from torch.func import functional_call, stack_module_state, vmap
+from torch.func import functional_call, vmap
 
 from polyad.core import RankRLinear, decompose, dense_inner
 from polyad.errors import InputError
@@ -73,19 +73,6 @@ def test_vmap_of_the_gradient_gives_per_sample_gradients(layer):
     layer(x).square().sum().backward()
     for name, parameter in layer.named_parameters():
         torch.testing.assert_close(gradients[name].sum(0), parameter.grad)
-
-
-def test_vmap_over_an_ensemble_equals_each_member():
-    members = [RankRLinear((3, 4), 5, rank=2, generator=seeded(s)) for s in range(3)]
-    parameters, buffers = stack_module_state(members)
-    skeleton = RankRLinear((3, 4), 5, rank=2, device="meta")
-
-    def call(parameters, buffers, x):
-        return functional_call(skeleton, (parameters, buffers), (x,))
-
-    x = torch.randn(6, 3, 4, generator=seeded())
-    got = vmap(call, in_dims=(0, 0, None))(parameters, buffers, x)
-    torch.testing.assert_close(got, torch.stack([member(x) for member in members]))
 
 
 # Small: beyond some thousand multiplications torch hands bfloat16 products to oneDNN, whose
@@ -252,22 +239,6 @@ def test_weight_that_has_the_rank_is_found_again():
     assert error < 1e-3
 
 
-@pytest.mark.parametrize("samples", [None, torch.randn(9, 3, 4, generator=seeded())])
-def test_unit_with_zero_weight_stays_zero(samples):
-    weight = torch.stack([torch.zeros(12), torch.ones(12)])
-    layer, error = RankRLinear.from_dense(weight, (3, 4), rank=1, samples=samples)
-    assert error < 1e-5
-    assert torch.equal(layer.to_dense().weight[0], weight[0])
-
-
-@pytest.mark.parametrize("rank", [1, None])
-def test_from_dense_touches_no_global_random_state(rank):
-    torch_state, numpy_state = torch.get_rng_state(), np.random.get_state()[1].copy()  # noqa: NPY002
-    RankRLinear.from_dense(doubles(2, 12), (3, 4), rank)
-    assert torch.equal(torch.get_rng_state(), torch_state)
-    assert np.array_equal(np.random.get_state()[1], numpy_state)  # noqa: NPY002
-
-
 def test_from_dense_is_as_near_as_the_decomposition_of_tensorly():
     tensorly = pytest.importorskip("tensorly", reason="needs tensorly")
     decomposition = pytest.importorskip("tensorly.decomposition", reason="needs tensorly")
@@ -385,14 +356,3 @@ def test_samples_that_do_not_vary_leave_the_decomposition_of_the_weight(samples)
     layer, _ = RankRLinear.from_dense(dense, (3, 4), 1, samples=samples, max_iter=2000)
     wanted = plain.to_dense().weight
     torch.testing.assert_close(layer.to_dense().weight, wanted, rtol=1e-2, atol=1e-2)
-
-
-def test_units_fitted_one_by_one_are_those_fitted_together(monkeypatch):
-    weight, x = doubles(5, 12), doubles(20, 3, 4, seed=1)
-    monkeypatch.setattr(decompose, "OUTPUT_TOLERANCE", -1.0)  # as many iterations for all
-    layers = []
-    for entries in (2**24, 1):
-        monkeypatch.setattr(decompose, "ENTRIES", entries)
-        made, _ = RankRLinear.from_dense(weight, (3, 4), 1, samples=x, max_iter=5)
-        layers.append(made.to_dense().weight)
-    torch.testing.assert_close(layers[1], layers[0])

@@ -100,17 +100,6 @@ def test_like_without_weights_is_a_copy_and_draws_no_random_numbers():
     assert net.output.weight.any()
 
 
-def test_like_takes_its_sizes_from_the_weights_it_is_given():
-    net = RankRNet((3, 4), 5, 2, 2, output_bias=False)
-    state = {name: torch.cat([value, value]) for name, value in net.hidden.state_dict().items()}
-    weights = {f"hidden.{name}": value for name, value in state.items()}
-    output = torch.cat([net.output.weight, net.output.weight], dim=1) / 2
-    twice = net.like(weights | {"output.weight": output})
-    assert (twice.hidden.out_features, twice.hidden.in_shape, twice.hidden.rank) == (10, (3, 4), 2)
-    x = torch.rand(7, 3, 4)
-    torch.testing.assert_close(twice(x), net(x))
-
-
 def test_like_refuses_a_weight_that_the_network_does_not_have():
     net = RankRNet((3,), 5, 2, 1)
     names = "hidden.bias, hidden.factors.0, output.weight, output.bias"

@@ -110,13 +110,6 @@ def test_a_traced_program_is_planned_for_a_stated_number_of_samples():
 # torch.export
 
 
-def test_exported_network_is_saved_and_loaded(tmp_path):
-    net = RankRNet((5, 5, 8), 10, 3, 2, dtype=torch.float64, generator=seeded())
-    program = export(net, (samples(3, (5, 5, 8)),), dynamic_shapes=({0: Dim("n")},))
-    torch.export.save(program, tmp_path / "net.pt2")
-    same_for_all_batches(torch.export.load(tmp_path / "net.pt2").module(), net, (5, 5, 8))
-
-
 def test_a_wrong_shape_is_refused_while_tracing():
     with pytest.raises(InputError, match="layer wants input of shape"):
         export(layer_of((5, 6), 2), (samples(3, (6, 5)),), strict=False)

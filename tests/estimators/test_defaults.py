@@ -156,15 +156,6 @@ def test_a_mode_whose_entries_have_scales_of_their_own_is_found():
     assert model.score(samples, y) > 0.95
 
 
-def test_collinear_features_that_differ_in_weak_directions_are_whitened():
-    rng = np.random.default_rng(0)
-    y = np.arange(100) % 10
-    axes = np.linalg.qr(rng.normal(size=(200, 200)))[0] * 0.95 ** np.arange(200)[:, None]
-    samples = (rng.normal(size=(100, 200)) + rng.normal(size=(10, 200))[y]) @ axes
-    model = RankRClassifier(hidden=10, random_state=0).fit(samples, y)
-    assert model.settings_["whiten"] > 0
-
-
 def test_whole_weights_count_as_copies():
     weight = np.arange(40) % 3
     repeated = np.repeat(np.arange(40), weight)
@@ -227,12 +218,6 @@ def test_a_higher_rank_is_chosen_where_the_classes_need_it():
     low = RankRClassifier(random_state=0).fit(*made_classes(1, seed=0))
     assert (low.settings_["rank"], high.settings_["rank"]) == (1, 4)
     assert high.network_.hidden.rank == 4
-
-
-def test_a_given_rank_is_taken_as_it_is_and_has_no_linear_part():
-    model = RankRClassifier(rank=2, hidden=9, random_state=0).fit(X, Y)
-    assert (model.settings_["rank"], model.settings_["linear"]) == (2, 0.0)
-    assert model.network_.hidden.out_features == 9
 
 
 def held_out(outputs, loss="log"):

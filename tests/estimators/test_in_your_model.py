@@ -8,12 +8,11 @@ import sklearn
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.linear_model import LogisticRegression
-from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import Pipeline, make_pipeline
 
 import polyad
 from polyad import ModeStandardScaler, RankRClassifier, RankRRegressor
-from polyad.errors import InputError, ModelFileError
+from polyad.errors import InputError
 from polyad.estimators import mode_importance
 
 QUICK = {"hidden": 8, "epochs": 20, "random_state": 0}
@@ -77,15 +76,6 @@ def test_labels_that_do_not_exclude_each_other_are_learned_by_themselves():
     assert 0 <= model.score(X, LABELS.astype(int)) <= 1
 
 
-def test_several_labels_at_once_are_as_good_as_one_model_for_each():
-    held, _ = made(400, seed=1)
-    truth = np.stack([held[:, 0, 0] > 5, held[:, 1, 3] > 5, held[:, :, 4].sum(1) > 15], axis=1)
-    together = RankRClassifier(hidden=20, random_state=0).fit(X, LABELS.astype(int))
-    apart = OneVsRestClassifier(RankRClassifier(hidden=20, random_state=0)).fit(X, LABELS)
-    right = [(m.predict(held) == truth).mean() for m in (together, apart)]
-    assert right[0] > right[1] - 0.03
-
-
 def test_labels_come_batch_by_batch_and_from_a_file(tmp_path):
     model = RankRClassifier(**QUICK)
     for _ in range(5):
@@ -146,14 +136,6 @@ def test_arrays_of_the_array_api_are_taken_and_given_back(monkeypatch):
     assert_allclose(np.asarray(found), model.predict(X))
 
 
-def test_tags_say_that_samples_may_be_tensors_and_labels_several():
-    tags = RankRClassifier().__sklearn_tags__()
-    assert tags.input_tags.two_d_array
-    assert tags.input_tags.three_d_array
-    assert tags.classifier_tags.multi_label
-    assert RankRRegressor().__sklearn_tags__().input_tags.three_d_array
-
-
 # -- files ------------------------------------------------------------------------------------
 
 
@@ -172,12 +154,6 @@ def test_a_pipeline_with_another_step_is_refused(tmp_path):
     with pytest.raises(InputError, match="ModeStandardScaler > LogisticRegression"):
         polyad.save(line, tmp_path / "line.polyad")
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_file_of_another_kind_than_wanted_is_refused(tmp_path):
-    polyad.save(RankRClassifier(**QUICK).fit(X, Y), tmp_path / "m.polyad")
-    with pytest.raises(ModelFileError, match="holds a RankRClassifier, expected a RankRRegressor"):
-        polyad.load(tmp_path / "m.polyad", RankRRegressor)
 
 
 def test_a_pickle_holds_arrays_and_no_torch():

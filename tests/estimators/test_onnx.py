@@ -120,15 +120,6 @@ def test_a_regressor_predicts_on_the_targets_scale(tmp_path, targets):
     np.testing.assert_allclose(found, model.predict(X), rtol=1e-4)
 
 
-def test_a_model_of_doubles_is_written_in_single_precision(tmp_path):
-    X = samples((4, 6), kind=np.float64)
-    model = RankRClassifier(**QUICK).fit(X, np.arange(40) % 2)
-    model.to_onnx(tmp_path / "model.onnx")
-    found = run(tmp_path / "model.onnx", X)["probabilities"]
-    assert found.dtype == np.float32
-    np.testing.assert_allclose(found, model.predict_proba(X), rtol=1e-3, atol=1e-5)
-
-
 def test_what_is_not_fitted_is_not_written(tmp_path, fitted):
     with pytest.raises(NotFittedError):
         clone(fitted).to_onnx(tmp_path / "model.onnx")

@@ -84,29 +84,11 @@ def test_same_seed_same_bits_and_another_seed_others():
     assert not np.array_equal(one, third)
 
 
-def test_fitting_again_forgets_the_first_fit():
-    model = RankRClassifier(**QUICK).fit(*made((4, 5), n_classes=2))
-    model.fit(X3, Y3)
-    fresh = RankRClassifier(**QUICK).fit(X3, Y3)
-    assert_array_equal(model.predict_proba(X3), fresh.predict_proba(X3))
-    assert_array_equal(model.classes_, [0, 1, 2])
-
-
 def test_prediction_in_chunks_is_that_of_the_whole(monkeypatch):
     model = RankRClassifier(**QUICK).fit(X3, Y3)
     whole = model.predict_proba(X3)
     monkeypatch.setattr("polyad.estimators.base.CHUNK_BYTES", 7 * X3[0].nbytes)
     assert_allclose(model.predict_proba(X3), whole, rtol=1e-12)
-
-
-def test_nothing_handed_in_is_changed():
-    X, y = X3.copy(), Y3.copy()
-    weight = np.linspace(0.5, 2, len(y))
-    given = weight.copy()
-    RankRClassifier(**QUICK, class_weight="balanced", standardize=None).fit(X, y, weight)
-    assert_array_equal(X, X3)
-    assert_array_equal(y, Y3)
-    assert_array_equal(weight, given)
 
 
 @pytest.mark.parametrize("standardize", [None, -1])
@@ -251,18 +233,6 @@ def test_partial_fit_learns_batch_by_batch():
             model.partial_fit(X3[half], Y3[half], classes=[0, 1, 2])
     assert model.score(X3, Y3) > 0.8
     assert len(model.history_) == model.n_iter_ == 60
-
-
-def test_partial_fit_is_repeatable_and_keeps_the_first_scaler():
-    def run():
-        model = RankRRegressor(**QUICK)
-        for half in (slice(0, 30), slice(30, 60)):
-            model.partial_fit(X3[half], Y3[half])
-        return model
-
-    assert_array_equal(run().predict(X3), run().predict(X3))
-    first = ModeStandardScaler().fit(X3[:30])
-    assert_array_equal(run().scaler_.mean_, first.mean_)
 
 
 # -- stopping and progress --------------------------------------------------------------------

@@ -5,13 +5,10 @@ import os
 import signal
 import subprocess
 import sys
-import threading
-from contextlib import suppress
 
 import numpy as np
 import pytest
 
-from polyad import durable
 from polyad.experiments.records import BrokenRecordWarning, RecordStore, RunRecord, fold, unfold
 from polyad.experiments.runs import run_all
 from polyad.experiments.settings import Plan
@@ -40,10 +37,6 @@ def test_accuracies_are_percent_and_exact_where_there_are_scores(record):
     assert record.value(epoch=3) == record.accuracies()[-1] == pytest.approx(65.4349, abs=1e-9)
     assert record.value("kappa") == 0.5
     assert record.value("oa_no_overlap") is None
-
-
-def test_the_best_epoch_is_the_best_and_not_the_last(record_of):
-    assert record_of(60, epochs=3, curve=(5000, 7100, 6000)).value("best") == pytest.approx(71)
 
 
 def test_a_model_without_epochs_has_one_accuracy_whatever_the_epoch(record_of):
@@ -84,39 +77,11 @@ def test_a_broken_line_is_reported_with_its_number_and_set_aside(tmp_path, recor
         assert len(store.load()) == 2 * accident  # and now without a warning
 
 
-def test_a_line_left_open_spoils_only_itself(tmp_path, record):
-    (tmp_path / f"{record.run.cell}.jsonl").write_text('{"key": "torn')
-    store = RecordStore(tmp_path)
-    store.append(record)
-    with pytest.warns(BrokenRecordWarning, match="line 1"):
-        assert store.load() == [record]
-
-
 @pytest.mark.parametrize(
     "epochs", [[], [1], [1, 2], [1, 2, 3, 10, 20, 30], [1, 2, 3, 5, 10, 15, 17], [7, 9, 50]]
 )
 def test_folded_epochs_unfold(epochs):
     assert unfold(fold(epochs)) == epochs
-
-
-def test_two_writers_of_one_cell_lose_no_record(tmp_path, record_of, monkeypatch):
-    original, met = durable.replacing, threading.Barrier(2)
-
-    def slow(path):  # both have read the old lines by now, unless one waits for the other
-        with suppress(threading.BrokenBarrierError):
-            met.wait(timeout=0.5)
-        return original(path)
-
-    monkeypatch.setattr(durable, "replacing", slow)
-    store = RecordStore(tmp_path)
-    writers = [
-        threading.Thread(target=store.append, args=(record_of(60.0, seed=seed),)) for seed in (0, 1)
-    ]
-    for writer in writers:
-        writer.start()
-    for writer in writers:
-        writer.join()
-    assert {r.run.seed for r in store.load()} == {0, 1}
 
 
 def test_a_run_whose_map_could_not_be_kept_has_no_record(tmp_path, record):

@@ -25,7 +25,6 @@ from polyad.scene.learn.sampling import DRAWS, Split, no_overlap, per_class
 from polyad.scene.raster.windows import extract_patches, interior
 
 TINY = "standin-tiny"
-LABELS = np.random.default_rng(0).integers(0, 3, size=(20, 20))
 
 
 @pytest.mark.parametrize(
@@ -212,16 +211,6 @@ def test_noise_is_drawn_from_a_stream_of_its_own():
     )
     assert np.abs(found - of_pixels).max() > 0.1
     np.testing.assert_array_equal(found, own)  # the committed records were made with this one
-
-
-def test_all_models_of_a_seed_see_the_same_pixels_and_another_seed_draws_others():
-    first, second, other = (
-        RunSettings(TINY, model, 5, seed=seed).split(LABELS)
-        for model, seed in (("rank-1", 2), ("cnn", 2), ("rank-1", 1))
-    )
-    np.testing.assert_array_equal(first.train, second.train)
-    np.testing.assert_array_equal(first.test, second.test)
-    assert not np.array_equal(first.train, other.train)
 
 
 def test_classes_without_training_pixels_are_not_tested(monkeypatch):

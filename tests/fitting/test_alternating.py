@@ -11,7 +11,6 @@ from polyad.core.network import ACTIVATIONS
 from polyad.errors import Diverged
 from polyad.fitting.alternating import Steps, fit_alternating, fit_alternating_reference
 from polyad.fitting.epochs import EpochLoop
-from polyad.fitting.problem import Problem
 
 pytestmark = pytest.mark.usefixtures("callers_state")
 
@@ -54,26 +53,6 @@ def test_trajectory_of_the_reference_for_every_activation_loss_bias_and_decay(
     network = network_of((3, 2, 4), activation=activation, hidden_bias=bias)
     steps = Steps(learning_rate=0.01, inner_steps=3, batch_size=None, weight_decay=decay)
     same_path(network, problem_of((3, 2, 4), n=9, loss=loss), steps)
-
-
-@pytest.mark.parametrize(
-    ("shape", "n"), [((1,), 6), ((1, 1), 6), ((4, 1, 1), 6), ((1, 5), 6), ((3, 4), 1)]
-)
-def test_modes_of_one_entry_and_a_single_sample(shape, n, network_of, problem_of):
-    same_path(network_of(shape), problem_of(shape, n=n), Steps(0.01, 2, 4))
-
-
-def test_single_precision_follows_double(network_of, problem_of):
-    network, problem = network_of((3, 4)), problem_of((3, 4))
-    short = Problem(problem.x.float(), problem.target.float(), problem.weight.float(), "log")
-    loop, steps = EpochLoop(2), Steps(0.01, 3, 8)
-    double, single = (
-        fit_alternating(start, data, loop, steps, generator=torch.Generator())[0]
-        for start, data in ((network, problem), (copy.deepcopy(network).float(), short))
-    )
-    for wanted, fitted in zip(double.parameters(), single.parameters(), strict=True):
-        assert fitted.dtype == torch.float32
-        assert_close(fitted.double(), wanted, rtol=1e-3, atol=1e-4)
 
 
 def test_same_seed_same_bits_and_nothing_handed_in_is_changed(network_of, problem_of):

@@ -1,6 +1,5 @@
 """The fast paths of the alternating solver: equal to the plain reference, few kernel calls."""
 
-import copy
 import math
 from functools import partial
 
@@ -8,7 +7,6 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from polyad.fitting import alternating as solver
 from polyad.fitting import blocks
 from polyad.fitting.alternating import Steps, fit_alternating, fit_alternating_reference
 from polyad.fitting.epochs import EpochLoop
@@ -85,19 +83,3 @@ def test_one_block_call_takes_all_steps_of_a_batch(monkeypatch):
         "open_left": batches,
         "open_right": batches,
     }
-
-
-@pytest.mark.parametrize("mode", range(3))
-def test_weights_changed_between_epochs_are_seen(mode):
-    """The contraction that ends an epoch begins the next, unless its factors were changed."""
-    network, problem = network_of((3, 4, 11)), problem_of((3, 4, 11))
-    fitted = []
-    for sweeper in (solver._CpuSweep, solver._PlainSweep):
-        fitted.append(copy.deepcopy(network))
-        sweep = sweeper(fitted[-1], problem, Steps(0.01, batch_size=9))
-        sweep()
-        with torch.no_grad():
-            fitted[-1].hidden.factors[mode].clamp_(min=0)
-        sweep()
-    for fast, plain in zip(*(net.parameters() for net in fitted), strict=True):
-        assert_close(fast, plain, atol=1e-9, rtol=0)

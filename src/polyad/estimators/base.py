@@ -154,8 +154,7 @@ class RankREstimator(_Learned, BaseEstimator):
             network, axes = axes.enter(network)
         problem, validation = self._split(problem, y)
         if axes is not None and on_epoch is not None:
-            call, coordinates = on_epoch, axes  # with the network on samples as they are
-            on_epoch = lambda epoch, net: call(epoch, coordinates.expand(net))  # noqa: E731
+            on_epoch = _expanding(on_epoch, axes)
         fitted, history, state = self._run_solver(
             network, problem, self.settings_, validation=validation, on_epoch=on_epoch
         )
@@ -499,6 +498,11 @@ class RankREstimator(_Learned, BaseEstimator):
             network.load_state_dict(weights, assign=True)
             state = {k: v for k, v in state.items() if k != NETWORK} | {"network_": network}
         super().__setstate__(state)
+
+
+def _expanding(on_epoch: OnEpoch, axes: PrincipalAxes) -> OnEpoch:
+    """Call ``on_epoch`` with the network on samples as they are."""
+    return lambda epoch, network: on_epoch(epoch, axes.expand(network))
 
 
 def _tensor(array: Array) -> Tensor:
