@@ -35,17 +35,8 @@ def test_order_four_finds_the_known_answer():
     assert found[2, 500, "rank-r"] > found[2, 500, "logistic"]
 
 
-def test_paper_rank1_reports_its_runs(tmp_path):
-    out = tmp_path / "report.md"
-    runs = run("paper_rank1", "--seeds", 1, "--epochs", 4, "--out", out)
-    assert len(runs) == 1
-    text = out.read_text()
-    assert f"| 0 | {runs[0].alternating:.2f} |" in text
-    assert "The paper reports 64.24 +- 2.00" in text
-
-
 def test_no_example_is_forgotten():
-    tested = {"indian_pines", "serology", "order4", "paper_rank1"}
+    tested = {"indian_pines", "serology", "order4"}
     tested |= {"fluorescence", "heads", "time_series"}
     assert {path.stem for path in EXAMPLES.glob("*.py")} == tested
 
