@@ -128,3 +128,7 @@ def write_reference(folder: Path) -> None:
         "Exit code 0: done. 2: refused or stopped, with a sentence that says why.\n\n"
         f":::{{toctree}}\n:hidden:\n\n{listed}\n:::\n"
     )
+    index = folder / "index.md"  # in the repository these pages do not exist
+    if index.exists():
+        text = index.read_text().replace("| Python |", "| [Python](python/index.md) |")
+        index.write_text(text.replace("| Command line |", "| [Command line](commands/index.md) |"))
