@@ -5,7 +5,6 @@ import json
 from contextlib import redirect_stderr, redirect_stdout
 from types import SimpleNamespace
 
-import numpy as np
 import pytest
 import rasterio
 from plots import HEIGHT, WIDTH
@@ -60,16 +59,6 @@ def test_map_writes_values_and_their_deviation(trained, place):
     assert told["kind"] == "map of a regression target"
     assert told["targets"] == [f"cover: {values.min():.7g} to {values.max():.7g}"]
     assert json.loads(run("info", unsure, "--json").out)["kind"].startswith("standard deviations")
-
-
-def test_a_mask_is_not_mapped(trained, place):
-    path, _ = trained
-    out = place / "part.npy"
-    box = ("--bbox", "500000", "3999800", "500200", "4000000")
-    run("map", path, place / "scene.tif", "--out", out, *box)
-    values = np.load(out)
-    assert np.isfinite(values[:20, :20]).all()
-    assert np.isnan(values[21:]).all()
 
 
 def test_evaluate_compares_with_other_plots_and_draws_them(trained, place):

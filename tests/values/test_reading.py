@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from plots import GRID, HEIGHT, WIDTH, cover, places, scene, write_plots
 
-from polyad.errors import PolyadWarning, SceneError, SceneMismatch
+from polyad.errors import PolyadWarning, SceneError
 from polyad.scene import open_values
 
 
@@ -140,9 +140,3 @@ def test_without_a_field_the_fields_of_numbers_are_listed(place, tmp_path, name)
     with pytest.raises(SceneError, match=r"name it with --field .*[:,] cover \(") as told:
         open_values(path, scene())
     assert "crop" not in str(told.value)
-
-
-def test_values_all_of_which_lie_elsewhere_are_refused(tmp_path):
-    path = written(tmp_path / "p.csv", "0,0,1", "1,1,2", head="x,y,cover")
-    with pytest.raises(SceneMismatch, match="all 2 values lie outside the scene"):
-        open_values(path, scene(), field="cover")

@@ -6,7 +6,6 @@ import xarray as xr
 
 from polyad import RankRClassifier, save
 from polyad.errors import InputError, ModelFileError, SceneMismatch
-from polyad.scene.info import describe
 from polyad.scene.learn.model import SceneModel
 from polyad.scene.learn.model_file import SceneRecord
 from polyad.scene.learn.training import train
@@ -159,21 +158,3 @@ def test_a_cut_or_changed_file_is_refused(model, tmp_path):
         path.write_bytes(damaged)
         with pytest.raises(ModelFileError, match=r"empty|damaged"):
             SceneModel.load(path)
-
-
-def test_a_file_without_seconds_and_counts_claims_neither(model, tmp_path):
-    model.with_training(counts=None, seconds=None).save(tmp_path / "old.polyad")
-    old = SceneModel.load(tmp_path / "old.polyad")
-    assert (old.training.seconds, old.label_counts) == (None, None)
-    told = describe(str(tmp_path / "old.polyad"))
-    assert not {"labels", "training_seconds"} & set(told)
-
-
-@pytest.mark.parametrize(
-    "lie", [{"seconds": -1}, {"seconds": "2"}, {"counts": [1]}, {"counts": ["a", 1]}]
-)
-def test_a_file_that_lies_about_its_training_is_refused(model, tmp_path, lie):
-    with pytest.raises(ModelFileError, match="training"):
-        SceneModel.load(rewritten(model, tmp_path / "m.polyad", training=lie))
-    with pytest.raises(InputError, match="cannot be kept in a file: scene"):
-        model.with_training(**lie).save(tmp_path / "m.polyad")

@@ -144,12 +144,6 @@ def test_best_is_scored_by_the_folds_of_all_presets_where_it_knows_the_scene_bet
     np.testing.assert_array_equal(map_scene(model, scene), map_scene(chosen, scene))
 
 
-def test_the_line_names_what_is_done(models):
-    assert "graph" in models["this-scene"].recipe.line
-    assert "guided filter" in models["other-scenes"].recipe.line
-    assert models["fast"].recipe.line == "network on plain spectra, 3 x 3 windows"
-
-
 def test_the_paper_preset_is_the_papers_solver_and_takes_overrides():
     scene, labels = make_scene()
     model = train(scene, labels, samples_per_class=4, preset="paper", epochs=2, window=3)

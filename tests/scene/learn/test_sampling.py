@@ -114,11 +114,6 @@ def test_blocks_split_indian_pines_and_keep_about_the_share(indian_pines):
     assert len(test) > 2000
 
 
-def test_blocks_take_at_most_n_of_each_class(indian_pines):
-    split = blocks(np.asarray(indian_pines == 2, dtype=int), 0.5, 0, n=10)
-    assert len(split.train) == 10
-
-
 def test_drop_leaves_out_pixels_whose_window_leaves_the_scene():
     labels = np.ones((9, 9), dtype=int)
     split = per_class(labels, 5, 0, border="drop", window=5)
@@ -152,13 +147,6 @@ def test_a_class_with_one_pixel_is_named_with_a_remedy():
             draw(labels)
     remedied = labels.where(labels != 2, 0)  # the remedy that the message gives
     assert len(per_class(remedied, 1, 0).train) == 1
-
-
-def test_a_class_lost_at_the_border_is_named():
-    labels = np.ones((9, 9), dtype=int)
-    labels[0] = 2
-    with pytest.raises(InputError, match=r"class 2 has 0 labeled pixels whose 5 x 5 window is who"):
-        per_class(labels, 3, 0, border="drop")
 
 
 @pytest.mark.parametrize(

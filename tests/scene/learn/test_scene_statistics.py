@@ -256,15 +256,6 @@ def test_a_model_file_of_superpixels_maps_as_the_model_did(tmp_path):
     assert_allclose(first[1].values, second[1].values, atol=1e-5)
 
 
-@pytest.mark.parametrize("settings", [PropagationSettings(), NODES])
-def test_maps_do_not_depend_on_the_tiles_they_are_made_by(settings):
-    scene, truth = fields()
-    statistics = scene_statistics(scene, settings=settings)
-    model = train_best(scene, truth, some_labels(truth), statistics=statistics, **QUICK)
-    whole, tiles = (map_scene(model, scene, tile=side).values for side in (None, 17))
-    assert (whole == tiles).all()
-
-
 def test_the_shares_of_a_tile_can_be_cut_out():
     scene, truth = fields()
     scene = scene.copy()

@@ -4,14 +4,10 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from polyad.scene.learn.recipe import PropagationSettings
 from polyad.scene.learn.steps import (
-    Propagator,
     domain_transform,
     pixel_graph,
-    pixel_nodes,
 )
-from polyad.scene.learn.whitening import NoiseWhitening
 
 
 def test_two_pixels_are_smoothed_by_the_weight_of_the_paper():
@@ -57,30 +53,3 @@ def test_graph_equals_that_found_pair_by_pair(nearness):
     features = np.random.default_rng(0).normal(size=(4, 5, 3)) * [1.0, 2.0, 5.0]
     found = pixel_graph(features, 4, nearness).toarray()
     assert_allclose(found, graph_slowly(features, 4, nearness), atol=1e-6)
-
-
-def test_what_comes_of_several_graphs_is_the_mean_of_each_alone():
-    features = np.random.default_rng(0).normal(size=(2, 6, 7, 3))
-    graphs = [pixel_graph(each, 4) for each in features]
-    labeled = (
-        np.array([[0, 0], [5, 6], [2, 3]]),
-        np.array([0, 1, 1]),
-        2,
-    )
-    nodes, settings = pixel_nodes(np.ones((6, 7), bool)), PropagationSettings()
-    alone = [Propagator(settings, [graph], nodes).log_shares(*labeled) for graph in graphs]
-    assert np.abs(alone[0] - alone[1]).max() > 0.1
-    together = Propagator(settings, graphs, nodes).log_shares(*labeled)
-    assert_allclose(together, np.mean(alone, axis=0), rtol=1e-6)
-
-
-def test_the_ratio_is_the_variance_of_a_component_whose_noise_has_one():
-    rng = np.random.default_rng(0)
-    ramp = np.linspace(0, 9, 60)[:, None, None] * [1.0, -1.0, 0.5]
-    values = 100 + ramp + rng.normal(size=(60, 60, 3))
-    model = NoiseWhitening(3).fit(values)
-    found = model.transform(values).reshape(-1, 3)
-    assert_allclose(found.mean(axis=0), 0, atol=1e-3)
-    assert_allclose(model.ratio_, found.var(axis=0), rtol=1e-3)
-    assert (np.diff(model.ratio_) < 0).all()
-    assert_allclose(model.ratio_[1:], 1, atol=0.1)

@@ -47,20 +47,6 @@ def test_superpixels_are_connected_and_none_is_smaller_than_it_must_be(h, w, lea
         assert inside.sum() >= min(least, whole.sum())
 
 
-def test_superpixels_of_a_field_without_noise_stay_small():
-    groups = find_superpixels(np.zeros((200, 300, 2)), 4)
-    sizes = np.bincount(groups.ravel())
-    assert sizes.min() >= 4
-    assert sizes.max() <= 40
-
-
-def test_superpixels_do_not_cross_the_border_of_two_fields():
-    features = np.random.default_rng(0).normal(size=(40, 60, 3)) * 0.1
-    features[:, 30:] += 9.0
-    groups = find_superpixels(features)
-    assert not set(np.unique(groups[:, :30])) & set(np.unique(groups[:, 30:]))
-
-
 def test_the_graph_of_nodes_is_that_of_pixels_where_every_pixel_is_a_node():
     features = np.random.default_rng(0).normal(size=(9, 11, 3)).astype(np.float32)
     places = np.argwhere(np.ones((9, 11), bool))

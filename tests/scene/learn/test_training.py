@@ -195,34 +195,6 @@ def test_no_pixel_is_left_to_test_on(land):
         evaluate(model, scene, labels)
 
 
-def test_both_accuracies_equal_a_slow_count(land, model):
-    scene, labels = land
-    examined = class_evaluation(model, scene, labels)
-    scores, result = examined.scores, examined.to_dict()
-    class_map = map_scene(model, scene).values
-    trained = {tuple(p) for p in model.training.pixels}
-    right, right_apart = [], []
-    for row, col in np.argwhere(labels.values > 0):
-        if (row, col) in trained:
-            continue
-        hit = class_map[row, col] == labels.values[row, col]
-        right.append(hit)
-        if all(max(abs(row - r), abs(col - c)) >= model.window for r, c in trained):
-            right_apart.append(hit)
-    assert scores.overall_accuracy == pytest.approx(np.mean(right))
-    assert scores.overall_accuracy_no_overlap == pytest.approx(np.mean(right_apart))
-    assert (result["n_train"], result["n_test"]) == (60, len(right))
-    assert scores.n_test_no_overlap == len(right_apart)
-
-
-def test_the_result_holds_what_machines_ask_for(land, model):
-    result = class_evaluation(model, *land).to_dict()
-    assert {
-        "overall_accuracy", "average_accuracy", "kappa", "overall_accuracy_no_overlap", "n_train",
-        "n_test", "fit_seconds", "map_seconds", "expected_calibration_error", "confusion_matrix",
-    } <= set(result)  # fmt: skip
-
-
 @pytest.mark.parametrize("sampler", ["blocks", "fraction", "from_labels"])
 def test_every_sampler_gives_a_split_to_train_and_test_with(land, sampler):
     scene, labels = land

@@ -7,7 +7,6 @@ from affine import Affine
 from numpy.testing import assert_allclose, assert_array_equal
 
 from polyad.errors import SceneError
-from polyad.scene.raster.bands import Bands
 from polyad.scene.raster.selection import valid_mask
 from polyad.scene.read.scenes import open_scene
 
@@ -95,11 +94,6 @@ def test_enmap_is_reflectance_without_the_band_of_water_absorption(tmp_path):
     assert_array_equal(np.argwhere(~valid_mask(scene)), [[0, 0]])
     assert scene.rio.crs.to_epsg() == 32633
     assert scene.rio.transform() == GRID
-
-
-def test_enmap_names_the_band_that_it_leaves_out(tmp_path):
-    line = Bands.of(open_scene(write_enmap(tmp_path))).note
-    assert line == "1 of 7: 6 (1331 nm) flagged as bad"
 
 
 def test_enmap_bands_of_two_detectors_are_put_in_order(tmp_path):

@@ -86,12 +86,6 @@ def test_tanager_swath_stays_in_sensor_geometry(tmp_path, cube):
     assert scene.rio.crs is None
 
 
-def test_tanager_other_cube_is_read_by_its_name(tmp_path):
-    path = write_tanager(tmp_path / "t.h5")
-    name = "HDFEOS/GRIDS/HYP/Data Fields/surface_reflectance_uncertainty"
-    assert open_scene(f"{path}:{name}").shape == (4, 3, 6)
-
-
 def test_tanager_with_too_few_flags_is_refused(tmp_path):
     path = write_tanager(tmp_path / "t.h5")
     with h5py.File(path, "r+") as file:

@@ -250,12 +250,6 @@ def test_jpeg2000_is_read_with_its_place(tmp_path):
     assert scene.rio.transform() == UTM
 
 
-def test_jpeg2000_bands_of_a_folder_are_one_scene(tmp_path):
-    for b in range(3):
-        write_jp2(tmp_path / f"T33UUU_B0{b + 1}.jp2", CUBE[..., [b]])
-    assert_array_equal(open_scene(tmp_path).values, CUBE)
-
-
 def test_jpeg2000_whose_gml_names_an_address_is_refused(tmp_path):
     path = write_jp2(tmp_path / "s.jp2")
     content = path.read_bytes()

@@ -58,16 +58,6 @@ def test_emit_is_put_on_the_map_without_its_bad_bands(tmp_path):
     assert_array_equal(valid_mask(scene), GLT_X != 0)
 
 
-def test_emit_windows_equal_the_whole(tmp_path):
-    scene = open_scene(write_emit(tmp_path / "e.nc"))
-    for top in range(4):
-        for left in range(3):
-            tile = scene.isel(y=slice(top, top + 2), x=slice(left, left + 1), band=[2, 0])
-            assert_array_equal(
-                tile.values, orthorectified()[top : top + 2, left : left + 1, [2, 0]]
-            )
-
-
 def test_emit_starts_at_the_outer_corner(tmp_path):
     scene = open_scene(write_emit(tmp_path / "e.nc"))
     assert scene.rio.crs.to_epsg() == 4326

@@ -93,19 +93,6 @@ def test_envi_opens_by_header_and_by_data_file(tmp_path, data):
         assert_array_equal(open_scene(path).values, CUBE)
 
 
-def test_envi_header_may_be_called_after_the_whole_data_name(tmp_path):
-    write_envi(tmp_path, CUBE).rename(tmp_path / "s.img.hdr")
-    assert_array_equal(open_scene(tmp_path / "s.img").values, CUBE)
-    assert_array_equal(open_scene(str(tmp_path / "s.img.hdr")).values, CUBE)
-
-
-def test_envi_without_map_info_has_no_georeference(tmp_path):
-    scene = open_scene(write_envi(tmp_path, CUBE))
-    assert scene.rio.crs is None
-    assert "x" not in scene.coords
-    assert scene.rio.nodata is None
-
-
 def test_a_window_reads_no_more_than_its_pixels(tmp_path, monkeypatch):
     windows = []
     read = envi.EnviSource.read
@@ -179,13 +166,6 @@ def test_geotiff_pixel_is_point_is_moved_by_half_a_pixel(tmp_path):
 def test_geotiff_wavelengths_come_from_band_tags(tmp_path, tags):
     scene = open_scene(write_tiff(tmp_path / "s.tif", CUBE, tags))
     assert_allclose(scene.wavelength, [450, 550, 650])
-
-
-def test_geotiff_wavelengths_come_from_band_names(tmp_path):
-    path = write_tiff(tmp_path / "s.tif", CUBE)
-    with rasterio.open(path, "r+") as file:
-        file.descriptions = ("450 nm", "Band 2 (0.55 Micrometers)", "red 650.0 nm")
-    assert_allclose(open_scene(path).wavelength, [450, 550, 650])
 
 
 def test_geotiff_without_georeference_opens_quietly(tmp_path):

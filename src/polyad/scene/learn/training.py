@@ -560,7 +560,13 @@ def fit_draft(
     pixels = np.argwhere(labels.values > 0)
     pixels = pixels[statistics.nodes[tuple(pixels.T)] >= 0]
     y = labels.values[tuple(pixels.T)].astype(np.int64)
-    choice, recipe = _last_choice(last, window)
+    if last is not None and last.training.choice is not None and last.recipe is not None:
+        choice, recipe = last.training.choice, last.recipe
+    else:
+        choice = prior_choice(experts_for(None if window is None else check_window(window)))
+        step = Propagation(settings=PropagationSettings(), targets=(), weights=PRIOR_WEIGHTS)
+        line = f"network on {choice.line} > times labels propagated over the scene's graph"
+        recipe = Recipe(preset="best", goal="this-scene", line=line, steps=(step,))
     widest, (rows, cols) = choice.window, pixels.T
     windows = {
         name: extract_patches(components.view((name,)), rows, cols, widest).astype(np.float32)
@@ -593,16 +599,6 @@ def kept_components(statistics: SceneStatistics) -> Components:
             "a draft wants scene statistics with components; compute them with keep_components=True"
         )
     return statistics.components
-
-
-def _last_choice(last: SceneModel | None, window: int | None) -> tuple[Choice, Recipe]:
-    """Return the choice and the recipe of the last model, or those to start with."""
-    if last is not None and last.training.choice is not None and last.recipe is not None:
-        return last.training.choice, last.recipe
-    choice = prior_choice(experts_for(None if window is None else check_window(window)))
-    step = Propagation(settings=PropagationSettings(), targets=(), weights=PRIOR_WEIGHTS)
-    line = f"network on {choice.line} > times labels propagated over the scene's graph"
-    return choice, Recipe(preset="best", goal="this-scene", line=line, steps=(step,))
 
 
 def _selections(components: Components, names: tuple[str, ...]) -> dict[str, NoiseWhitening]:

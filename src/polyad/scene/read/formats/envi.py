@@ -137,10 +137,8 @@ def _library(header: Path, fields: Mapping[str, str]) -> SpectralLibrary | None:
         return None
     spectra, bands = (_integer(header, fields, name) for name in ("lines", "samples"))
     if min(spectra, bands) < 1:
-        raise SceneError(
-            f"{header}: expected a library of one spectrum and one band or more, got {spectra:,} "
-            f"lines and {bands:,} samples; correct the header"
-        )
+        got = f"got {spectra:,} lines and {bands:,} samples; correct the header"
+        raise SceneError(f"{header}: expected a library of one spectrum and band or more, {got}")
     centers = _numbers(header, fields, "wavelength", bands)
     return SpectralLibrary(spectra, bands, _bands(fields, centers, None)[0])
 
@@ -166,10 +164,8 @@ def open_envi(path: Path, budget: int) -> Opened:  # noqa: ARG001
     interleave = _choice(header_path, fields, "interleave", _INTERLEAVES)
     for name in ("file compression", "major frame offsets", "minor frame offsets"):
         if fields.get(name, "0").strip("{} ").replace(",", "").replace(" ", "").strip("0"):
-            raise SceneError(
-                f"{header_path}: '{name} = {fields[name]}' is not read, expected plain pixels; "
-                "export the scene again as uncompressed ENVI or GeoTIFF"
-            )
+            remedy = "expected plain pixels; export the scene as uncompressed ENVI or GeoTIFF"
+            raise SceneError(f"{header_path}: '{name} = {fields[name]}' is not read, {remedy}")
     offset, element = _integer(header_path, fields, "header offset", 0), np.dtype(order + dtype)
     stored = offset + guards.declared_bytes(shape, element)
     guards.check_stored(data_path, stored, guards.existing_file(data_path))
@@ -284,10 +280,8 @@ def _georeference(header: Path, data: Path, fields: Mapping[str, str]) -> dict[s
         return {}
     for text in told.values():
         if len(text) > MAX_CHARACTERS:
-            raise SceneError(
-                f"{header}: expected a reference system below {MAX_CHARACTERS} characters, got "
-                f"{len(text)}; correct the header"
-            )
+            most = f"expected a reference system below {MAX_CHARACTERS} characters, got {len(text)}"
+            raise SceneError(f"{header}: {most}; correct the header")
         refuse_grids(header, _ROTATION.sub("", text))
     lines = ["ENVI", "samples = 9", "lines = 1", "bands = 1", "data type = 1", "interleave = bsq"]
     lines += [f"{name} = {text}" for name, text in told.items()]

@@ -187,9 +187,8 @@ def read_layer(
         Fields of which every feature's number is wanted, however many there are.
     """
     if importlib.util.find_spec("pyogrio") is None:
-        raise SceneError(
-            f"{path}: reading a {kind} needs pyogrio; install it with: pip install 'polyad[vector]'"
-        )
+        how = "install it with: pip install 'polyad[vector]'"
+        raise SceneError(f"{path}: reading a {kind} needs pyogrio; {how}")
     files = [path, *(_of_shapefile(path) if kind == "Shapefile" else ())]
     stored = sum(map(check_regular, files))
     check_budget(path, stored, budget, "a vector file")
@@ -260,10 +259,8 @@ def read_here(
     try:
         return _read(pyogrio, path, layer, named, numbers, options, budget)
     except pyogrio.errors.DataSourceError as error:
-        raise SceneError(
-            f"{path}: expected a sound {kind}, reading it failed ({reason(error)}); it is "
-            "truncated, damaged or hostile, export it again"
-        ) from error
+        message = f"{path}: expected a sound {kind}, reading it failed ({reason(error)})"
+        raise SceneError(f"{message}; export it again") from error
 
 
 def _read(
@@ -342,10 +339,8 @@ def check_geopackage(path: Path) -> None:
     """Raise `SceneError` unless the tables of a GeoPackage are plain, and its edits are in it."""
     journal = path.with_name(path.name + "-wal")
     if journal.is_file() and journal.stat().st_size:
-        raise SceneError(
-            f"{path}: the last edits are still in {journal.name} beside it; close the file in the "
-            "program that edits it"
-        )
+        remedy = "close the file in the program that edits it"
+        raise SceneError(f"{path}: the last edits are still in {journal.name} beside it; {remedy}")
     with _opened(path) as database:
         rows = database.execute("SELECT type, name, sql FROM sqlite_master").fetchall()
         if "gpkg_contents" not in {str(name).lower() for kind, name, _ in rows if kind == "table"}:

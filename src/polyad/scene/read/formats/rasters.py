@@ -188,10 +188,8 @@ def check_raster(
     """Check an open raster against the ``stored`` bytes of its file; return shape and type."""
     dtypes = {np.dtype(d) for d in dataset.dtypes}
     if len(dtypes) > 1:
-        raise SceneError(
-            f"{path}: expected bands of one type, got {sorted(map(str, dtypes))}; write the bands "
-            "again with a common type"
-        )
+        got = f"got {sorted(map(str, dtypes))}; write the bands again with a common type"
+        raise SceneError(f"{path}: expected bands of one type, {got}")
     (dtype,) = dtypes
     guards.check_numeric(path, dtype)
     shape = (dataset.height, dataset.width, dataset.count)
@@ -220,10 +218,8 @@ def _check_last_block(path: Path | str, dataset: Any, stored: int) -> None:
     # Blocks are written in order: a file cut short has lost its last one.
     rows, cols = dataset.block_shapes[-1]
     across, down = (dataset.width - 1) // cols, (dataset.height - 1) // rows
-    offset, size = (
-        dataset.get_tag_item(f"BLOCK_{what}_{across}_{down}", "TIFF", bidx=dataset.count)
-        for what in ("OFFSET", "SIZE")
-    )
+    items = (f"BLOCK_{what}_{across}_{down}" for what in ("OFFSET", "SIZE"))
+    offset, size = (dataset.get_tag_item(item, "TIFF", bidx=dataset.count) for item in items)
     if offset is not None and size is not None:
         guards.check_stored(path, int(offset) + int(size), stored)
 
@@ -236,11 +232,9 @@ def _check_names(path: Path) -> None:
         content += file.read(_XML_BYTES)
     strange = [name for name in _NAMES.findall(content) if not _SYSTEM.fullmatch(name.strip())]
     if strange:
-        raise SceneError(
-            f"{path}: its metadata name {strange[0][:60].decode('latin-1') or 'a link'!r}, "
-            "expected a code such as 'EPSG:32632' and no other file; "
-            "write it again, as with gdal_translate"
-        )
+        name = strange[0][:60].decode("latin-1") or "a link"
+        expected = "expected a code such as 'EPSG:32632' and no other file"
+        raise SceneError(f"{path}: its metadata name {name!r}, {expected}; convert the file")
 
 
 # Several files in one scene
@@ -286,10 +280,8 @@ def natural(name: str) -> list[tuple[int, int, str]]:
     ['B1.tif', 'B9.tif', 'B10.tif']
     """
     words = re.findall(r"\d+|\D+", name.lower())
-    return [
-        (0, int(word), "") if word.isdecimal() and len(word) < 19 else (1, 0, word)
-        for word in words
-    ]
+    numbers = [int(word) if word.isdecimal() and len(word) < 19 else None for word in words]
+    return [(1, 0, w) if n is None else (0, n, "") for w, n in zip(words, numbers, strict=True)]
 
 
 def open_folder(path: Path, budget: int) -> Opened:
@@ -310,8 +302,7 @@ def open_bands(path: Path, files: Sequence[Path], budget: int) -> Opened:
                 f"{raster.source.path}: expected files of one band each, got "
                 f"{raster.source.shape[2]} bands; open that file alone, or move it elsewhere"
             )
-    centers = [raster.bands[0][0] for raster in rasters]
-    order = list(range(len(rasters)))
+    centers, order = [raster.bands[0][0] for raster in rasters], list(range(len(rasters)))
     if None not in centers:
         order.sort(key=lambda i: centers[i] or 0.0)
     rasters = [rasters[i] for i in order]
@@ -333,10 +324,8 @@ def _common(path: Path, what: str, values: Sequence[Any]) -> Any:
     for value in values:
         nan = value != value and first != first  # noqa: PLR0124  (nodata may be NaN)
         if value != first and not nan:
-            raise SceneError(
-                f"{path}: expected one {what} in all files of the scene, got {first} and {value}; "
-                "write the files on one grid with one type"
-            )
+            expected = f"expected one {what} in all files of the scene, got {first} and {value}"
+            raise SceneError(f"{path}: {expected}; write the files on one grid with one type")
     return first
 
 
@@ -352,10 +341,8 @@ def open_vrt(path: Path, budget: int) -> Opened:
     tags = [element.get("subClass", element.tag) for element in root.iter()]
     odd = [tag for tag in tags[tags[0] == "VRTDataset" :] if tag not in _OF_VRT]
     if odd:
-        raise SceneError(
-            f"{path}: a VRT is read that only puts files together, it has {odd[0][:40]!r}; convert "
-            "it with gdal_translate"
-        )
+        expected = "a VRT is read that only puts files together, it has"
+        raise SceneError(f"{path}: {expected} {odd[0][:40]!r}; convert it with gdal_translate")
     guards.check_count(path, len(set(named)), MOST_FILES, "files in a VRT")
     files = {name: describe_raster(path.parent / name, budget) for name in dict.fromkeys(named)}
     stored = sum(file.source.path.stat().st_size for file in files.values())
