@@ -311,7 +311,7 @@ SAMPLES = [
     (("--size", 60, "--deviation", "inf"), "for each stratum, got inf"),
     (("--size", 60, "--minimum", 10**20), "minimum must be at most 7,975"),
     (("--margin", 0.05, "--minimum", 10**20), "minimum must be at most 7,975"),
-    (("--size", 10**23), "expected at most 7,975 points, as many as the map has pixels"),
+    (("--size", 10**23), "size must be at most 7,975, as many as the map has pixels"),
     (("--size", 60, "--out", "points.shp"), "expected a name ending in .gpkg, .geojson, .csv"),
     (("--size", 60, "--out", "map.tif"), "expected a name ending in"),
 ]
@@ -350,8 +350,8 @@ def changed(k, **values):
 POINTS = [
     (
         lambda rows: [r for r in rows if r["map_name"] != "Water"],
-        "class 3 Water has 1,",
-        "no point in the sample, expected at least two",
+        "class 3 Water of 1,",
+        "has 0 points in the sample, expected at least 2",
     ),
     (lambda rows: [*rows, rows[3]], "line 5 and line 202 lie in one pixel", "each pixel once"),
     (changed(7, row="900"), "1 of 200 points lie off the map, the first in line 9", "remove them"),

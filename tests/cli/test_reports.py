@@ -65,11 +65,11 @@ def test_the_page_of_an_evaluation_has_the_scores_that_were_printed(place, tmp_p
 
 def test_mapped_areas_are_all_pixels_in_hectares(place):
     areas = mapped_areas(open_labels(place / "truth.tif"))
-    assert areas.pixels == sum(row.pixels for row in areas.classes)
-    assert areas.pixels + areas.without_class == HEIGHT * WIDTH
-    assert areas.hectares == pytest.approx(areas.pixels * 0.01)  # pixels of 10 m
-    assert sum(row.hectares for row in areas.classes) == pytest.approx(areas.hectares)
-    assert sum(row.share for row in areas.classes) == pytest.approx(1)
+    sums = {k: sum(row[k] for row in areas["classes"]) for k in ("pixels", "hectares", "share")}
+    assert areas["pixels"] == sums["pixels"] == HEIGHT * WIDTH - areas["without_class"]
+    assert areas["hectares"] == pytest.approx(areas["pixels"] * 0.01)  # pixels of 10 m
+    assert sums["hectares"] == pytest.approx(areas["hectares"])
+    assert sums["share"] == pytest.approx(1)
 
 
 def checked_points(path, folder):

@@ -93,4 +93,3 @@ from .write.tables import write_points as write_points
 from .write.tables import write_scores as write_scores
 from .write.writers import MapWriter as MapWriter
 from .write.writers import write_map as write_map
-from .write.writers import write_probabilities as write_probabilities

@@ -303,7 +303,7 @@ def _target_line(file: Any, band: int) -> str:
     units, tags = file.units[band - 1], file.tags(band)
     line = (file.descriptions[band - 1] or f"band {band}") + (f" ({units})" if units else "")
     ends = [tags.get(f"STATISTICS_{name}") for name in ("MINIMUM", "MAXIMUM")]
-    return line if None in ends else f"{line}: {ends[0]} to {ends[1]}"
+    return line if None in ends else f"{line}: {float(ends[0]):.7g} to {float(ends[1]):.7g}"
 
 
 def _is_model(path: Path) -> bool:

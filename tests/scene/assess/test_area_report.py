@@ -9,7 +9,6 @@ import xarray as xr
 from polyad.scene.assess.areas import AreaEstimates, estimate_areas
 from polyad.scene.assess.pages import record_run
 from polyad.scene.assess.report import About, area_page, write_area_report
-from polyad.scene.files.paths import is_ours
 from polyad.scene.raster.classes import ClassInfo, with_classes
 from polyad.scene.read.samples import SamplePoints
 from tests.pages import Page
@@ -45,12 +44,6 @@ def test_the_page_says_what_a_table_of_a_paper_says():
         "areas are in pix",
     ):
         assert said in words
-
-
-def test_the_page_is_known_as_an_output_of_ours(tmp_path):
-    path = tmp_path / "areas.html"
-    write_area_report(path, estimates(), title="map")
-    assert is_ours(path, "report")
 
 
 def test_a_class_that_the_map_does_not_have_gets_an_area():

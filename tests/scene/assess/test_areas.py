@@ -200,30 +200,6 @@ def test_a_census_gives_the_truth_without_error(n_classes, n, seed):
     assert np.nan_to_num(shares.producers_se) == pytest.approx(np.zeros(n_classes), abs=1e-12)
 
 
-def test_pixels_of_one_size_need_no_sizes():
-    mapped, reference = points(DEFORESTATION)
-    sized = estimate_shares(
-        mapped, mapped, reference, MAPPED, 4, areas=(MAPPED * 0.09, np.full(640, 0.09))
-    )
-    plain = olofsson(finite=True)
-    for name in vars(plain):
-        assert getattr(sized, name) == pytest.approx(getattr(plain, name))
-
-
-def test_strata_that_are_the_classes_give_the_formulas_of_olofsson():
-    """Eq. 7 of the paper, which has no covariances, for producer's accuracy."""
-    n, counts = DEFORESTATION.sum(axis=1), DEFORESTATION
-    shares = olofsson()
-    total = (MAPPED[:, None] * counts / n[:, None]).sum(axis=0)
-    for j in range(4):
-        p, u = shares.producers[j], shares.users[j]
-        first = MAPPED[j] ** 2 * (1 - p) ** 2 * u * (1 - u) / (n[j] - 1)
-        share = counts[:, j] / n
-        others = MAPPED**2 * share * (1 - share) / (n - 1)
-        second = p**2 * (others.sum() - others[j])
-        assert shares.producers_se[j] == pytest.approx(((first + second) / total[j] ** 2) ** 0.5)
-
-
 # -- what cannot be estimated ----------------------------------------------------------------------
 
 

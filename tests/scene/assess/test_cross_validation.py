@@ -70,14 +70,6 @@ def test_labels_are_tested_by_models_that_never_saw_their_group(monkeypatch):
     assert (len(seen), found.spatial.overall) == (3, 1.0)
 
 
-def test_labels_are_mapped_as_in_a_map_of_the_scene():
-    scene, labels, _ = made_scene()
-    model = polyad.train(scene, labels, preset="best", **QUICK)
-    pixels = np.argwhere(labels.values > 0)
-    whole = polyad.map_scene(model, scene).values[tuple(pixels.T)]
-    assert (module.map_labels(model, scene, pixels) == whole).all()
-
-
 def test_a_class_in_one_group_is_named_and_not_dropped():
     scene, labels, fields = made_scene()
     kept = (labels.values == 1) | (fields == 2)

@@ -75,12 +75,6 @@ def test_the_size_gives_the_error_that_was_asked_for(allocation):
     assert accuracy_error(MAPPED, spread, counts) == pytest.approx(0.01, rel=2e-3)
 
 
-def test_optimal_needs_the_fewest_points():
-    spread = accuracy_deviations(EXPECTED)
-    sizes = {a: size_for_error(0.01, MAPPED, spread, a) for a in ALLOCATIONS}
-    assert min(sizes, key=sizes.get) == "optimal"
-
-
 @settings(max_examples=80, deadline=None)
 @given(st.lists(st.floats(0.001, 1), min_size=1, max_size=12), st.integers(2, 40), st.data())
 def test_points_are_shared_out_without_rest(shares, minimum, data):
@@ -116,13 +110,6 @@ def test_a_draw_by_strips_is_that_of_the_whole_raster(strip):
     assert got.tolist() == wanted.tolist()
 
 
-def test_pixels_are_drawn_once_from_their_stratum_only():
-    land = fields()
-    pixels = draw_pixels(land, [2, 3], [800, 150], np.random.default_rng(0))
-    assert len({tuple(p) for p in pixels.tolist()}) == 950
-    assert np.bincount(land.values[tuple(pixels.T)]).tolist() == [0, 0, 800, 150]
-
-
 def test_strata_are_drawn_only_where_the_map_has_a_class():
     land = raster([[0, 0, 1, 1]] * 5)
     pixels = draw_pixels(raster(np.ones((5, 4))), [1], [10], np.random.default_rng(0), where=land)
@@ -142,12 +129,6 @@ def test_a_margin_is_reached_also_with_a_minimum(allocation):
     sample = draw_sample(fields(), margin=0.05, allocation=allocation, minimum=40)
     assert 0.049 < sample.margin <= 0.05
     assert min(points for *_, points, _ in sample.allocation) >= 40
-
-
-def test_expected_accuracies_by_name_move_points():
-    sample = draw_sample(fields(), 200, allocation="optimal", accuracy={"corn": 0.99, 2: 0.5})
-    points = {info.name: n for info, _, n, _ in sample.allocation}
-    assert points["Oats"] > points["Corn"]
 
 
 def test_deviations_take_the_place_of_accuracies():

@@ -22,7 +22,7 @@ from polyad.scene.raster.classes import ClassInfo
 from polyad.scene.read.labels import open_labels
 from polyad.scene.read.scenes import open_scene
 from polyad.scene.write.tables import write_scores
-from polyad.scene.write.writers import MapWriter, write_map, write_probabilities
+from polyad.scene.write.writers import MapWriter, write_map
 from tests.models import bare_model
 
 ENDINGS = (".tif", ".hdr", ".img", ".png", ".nc", ".npy")
@@ -144,8 +144,6 @@ def test_folder_that_is_no_zarr_map_is_kept(tmp_path: Path) -> None:
 def test_other_outputs_are_replaced_by_their_like(tmp_path: Path) -> None:
     fitted, scores = model(), {"overall_accuracy": 0.5, "classes": []}
     fitted.save(tmp_path / "m.polyad")
-    shares = xr.DataArray(np.full((5, 5, 2), 0.5, np.float32), dims=("y", "x", "class"))
-    write_probabilities(tmp_path / "p.tif", shares)
     np.save(tmp_path / "s.npy", np.random.default_rng(0).normal(size=(5, 5, 4)).astype("f4"))
     write_map(tmp_path / "labels.npy", small_map())
     cube = open_scene(str(tmp_path / "s.npy"))
@@ -154,9 +152,8 @@ def test_other_outputs_are_replaced_by_their_like(tmp_path: Path) -> None:
     for name in ("s.json", "s.csv"):
         write_scores(tmp_path / name, scores)
         check_kind(tmp_path / name, "file of scores")
-    with MapWriter(
-        tmp_path / "u.map.tif", (5, 5), (ClassInfo(1, "a", ""),), uncertainty=tmp_path / "u.tif"
-    ) as out:
+    beside = {"uncertainty": tmp_path / "u.tif", "probabilities": tmp_path / "p.tif"}
+    with MapWriter(tmp_path / "u.map.tif", (5, 5), (ClassInfo(1, "a", ""),), **beside) as out:
         out.write((slice(0, 5), slice(0, 5)), np.ones((5, 5), int), np.ones((5, 5, 1)))
     check_kind(tmp_path / "u.tif", "file of uncertainty")
     check_kind(tmp_path / "m.polyad", "model")

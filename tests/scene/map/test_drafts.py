@@ -2,7 +2,6 @@ import numpy as np
 import pytest
 import torch
 
-from polyad.errors import InputError
 from polyad.scene.learn import steps
 from polyad.scene.learn.recipe import PropagationSettings
 from polyad.scene.learn.scene_statistics import scene_statistics
@@ -155,12 +154,6 @@ def test_components_do_not_change_what_else_is_learned(work):
         wanted = view.transform(spectra)[: len(stored)]
         np.testing.assert_allclose(stored, wanted, rtol=2e-3, atol=2e-2)
     assert not kept.values[4, 5].any()
-
-
-def test_a_draft_without_components_says_how_to_get_them(work):
-    scene, _, labels, _ = work
-    with pytest.raises(InputError, match="keep_components=True"):
-        fit_draft(scene_statistics(scene, settings=SUPERPIXELS), labels)
 
 
 def test_the_guided_filter_in_single_precision_is_near_that_in_double():

@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-import tracemalloc
 
 import numpy as np
 import pytest
@@ -109,15 +108,6 @@ def test_separable_equals_patch_by_patch(
     assert_equal_maps(model, scene_of(height, width, seed=seed), window, tile=tile)
 
 
-@pytest.mark.parametrize("tile", [1, 2, 7, 16, 64, 100])
-def test_no_seam_is_seen_between_tiles(tile):
-    model, scene = rank_r((5, 5, BANDS)), scene_of(37, 29)
-    whole, whole_proba = map_scene(model, scene, probabilities=True)
-    parts, parts_proba = map_scene(model, scene, probabilities=True, tile=tile)
-    np.testing.assert_allclose(parts_proba.values, whole_proba.values, atol=1e-6)
-    assert (parts.values != whole.values).mean() < 0.002
-
-
 @pytest.mark.parametrize("pieces", [17, 60, 10**6])
 def test_no_seam_is_seen_between_the_pieces_of_a_tile(pieces, monkeypatch):
     model, scene = rank_r((5, 5, BANDS)), scene_of(70, 40)
@@ -125,11 +115,6 @@ def test_no_seam_is_seen_between_the_pieces_of_a_tile(pieces, monkeypatch):
     monkeypatch.setattr("polyad.scene.map.classifier.piece_side", lambda model: pieces)
     found = map_scene(model, scene, probabilities=True)[1].values
     np.testing.assert_allclose(found, wanted, atol=1e-6)
-
-
-@pytest.mark.parametrize("shape", [(1, 1), (1, 12), (12, 1), (2, 3)])
-def test_a_scene_smaller_than_the_window(shape):
-    assert_equal_maps(rank_r((7, 7, BANDS)), scene_of(*shape), 7)
 
 
 @pytest.mark.parametrize("dtype", ["f2", "f4", "f8", "u1", "u2", "i2", "i4", ">i2", ">f4"])
@@ -346,18 +331,6 @@ def test_an_output_that_cannot_be_written_is_refused_before_mapping(
 
 
 # -- memory ------------------------------------------------------------------------------------
-
-
-def test_no_array_of_patches_is_ever_made():
-    model, scene = rank_r((7, 7, 30), hidden=4, rank=1), scene_of(300, 200, bands=30)
-    map_scene(model, scene.isel(y=slice(0, 50)))
-    tracemalloc.start()
-    try:
-        map_scene(model, scene)
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-    assert peak < 2 * scene.nbytes  # the patches would take 49 times the scene
 
 
 RESIDENT = """

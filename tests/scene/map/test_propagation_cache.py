@@ -61,18 +61,6 @@ def test_a_map_of_the_training_scene_builds_no_graphs(
     np.testing.assert_array_equal(cached.values, fresh.values)
 
 
-def test_the_first_map_fills_a_cache_that_was_removed(
-    saved: tuple[xr.DataArray, Any], folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    scene, model = saved
-    (file,) = folder.iterdir()
-    file.unlink()
-    folder.rmdir()
-    first = polyad.map_scene(model, scene)
-    monkeypatch.setattr(mapper, "graph_statistics", no_graphs)
-    np.testing.assert_array_equal(polyad.map_scene(model, scene).values, first.values)
-
-
 def test_a_forged_cache_sent_with_a_model_changes_nothing(
     saved: tuple[xr.DataArray, Any], folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

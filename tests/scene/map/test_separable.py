@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from polyad.core.network import RankRNet
 from polyad.scene.map import separable
 from polyad.scene.map.classifier import piece_shape
-from polyad.scene.map.separable import LANES, Projection
-from polyad.scene.raster.windows import Block, Mosaic
+from polyad.scene.map.separable import Projection
+from polyad.scene.raster.windows import Block
 
 HEIGHT, WIDTH, BANDS, TERMS = 19, 23, 12, 16
 
@@ -40,7 +40,7 @@ def test_every_layout_and_strip_gives_the_plain_product(project, dtype, order, s
     monkeypatch.setattr(separable, "STRIP_BYTES", strip)
     values = pixels(dtype)
     wanted = project.spectra(values.reshape(-1, BANDS)).reshape(HEIGHT, WIDTH, TERMS)
-    found = project(Mosaic.of(in_order(values, order)))
+    found = project(in_order(values, order))
     torch.testing.assert_close(found, wanted, atol=2e-5, rtol=2e-5)
 
 
@@ -62,16 +62,7 @@ def test_what_is_not_finite_leaves_no_term_finite_even_of_no_weight(value, band)
     project = Projection(spectral, np.zeros(BANDS), np.ones(BANDS))
     values = pixels()
     values[7, 5, band] = value
-    assert not torch.isfinite(project(Mosaic.of(values))[7, 5]).any()
-
-
-@pytest.mark.parametrize("hidden", [1, 15, 16, 17, 75])
-def test_units_are_padded_to_whole_vectors(hidden):
-    padded = separable._padded(torch.ones(hidden, 2, 3))
-    assert len(padded) % LANES == 0
-    assert len(padded) - hidden < LANES
-    assert padded[:hidden].eq(1).all()
-    assert padded[hidden:].eq(0).all()
+    assert not torch.isfinite(project(values)[7, 5]).any()
 
 
 @given(
@@ -85,13 +76,6 @@ def test_pieces_are_no_larger_than_the_square_that_is_allowed(height, width, sid
     assert 1 <= rows <= height
     assert 1 <= cols <= width
     assert (rows + 2 * halo) * (cols + 2 * halo) <= (side + 2 * halo) ** 2
-
-
-@pytest.mark.parametrize("width", [340, 680, 1000])
-@pytest.mark.parametrize("height", [64, 98, 128])
-def test_two_threads_get_as_many_pieces_each(height, width):
-    rows, cols = piece_shape((height, width), side=114, halo=2)
-    assert -(-height // rows) * -(-width // cols) % 2 == 0
 
 
 @pytest.mark.parametrize("bias", [True, False])
@@ -111,15 +95,6 @@ def test_tanh_as_a_logistic_function_is_as_near_to_double_precision(far, bias):
         found = weights.activation(before) @ weights.output.T + weights.offset
         rounding = torch.finfo(torch.float32).eps * network.output.weight.abs().sum(dim=1)
     assert ((found - exact).abs() <= (by_tanh - exact).abs().max() + 2 * rounding).all()
-
-
-@pytest.mark.parametrize("activation", ["relu", "sigmoid", "identity"])
-def test_other_activations_keep_their_weights(activation):
-    network = RankRNet((4, 3), 16, 5, rank=2, activation=activation)
-    weights = separable._weights(network)
-    pairs = zip(weights.factors, network.hidden.factors, strict=True)
-    assert all(mine.equal(factor) for mine, factor in pairs)
-    assert weights.output.equal(network.output.weight)
 
 
 @pytest.mark.parametrize("capability", ["AVX512", "AVX2", "DEFAULT"])

@@ -51,11 +51,6 @@ def test_scene_without_any_data_and_bands_with_a_single_value_are_left_as_they_a
     assert usable_bands(without(made()[0], *range(6))).sizes["band"] == 6
 
 
-def test_whole_numbers_without_nodata_are_all_measurements():
-    scene = made()[0].astype(np.int16)
-    assert usable_bands(scene) is scene
-
-
 class Counting:
     """A lazy scene that counts the pixels that were read of it."""
 
@@ -225,22 +220,6 @@ def test_two_bands_of_one_center_are_told_apart_by_their_numbers():
 def test_two_bands_that_would_be_one_of_another_scene_are_refused():
     with pytest.raises(SceneMismatch, match=r"at 500.0 and 504.0 nm, are nearest to one band"):
         match_bands(np.array([500.0, 504.0]), np.array([10.0, 10.0]), np.array([502.0, 600.0]))
-
-
-@pytest.mark.parametrize("unknown", [0.0, np.inf])
-def test_wavelengths_of_zero_or_without_end_say_nothing(unknown, tmp_path):
-    scene, labels = made(wavelength=np.full(6, unknown))
-    model = train(scene, labels, epochs=3)
-    model.save(tmp_path / "m.polyad")
-    with pytest.raises(SceneMismatch, match="model wants 6 bands"):
-        model.view(scene.isel(band=slice(0, 4)))
-
-
-def test_single_band_is_not_taken_for_one_far_away():
-    scene, labels = made()
-    model = train(select_bands(scene, "550-550"), labels, epochs=3)
-    with pytest.raises(SceneMismatch, match=r"550.0 nm, 100.0 nm wide"):
-        model.view(scene.assign_coords(wavelength=("band", NM + 1000)))
 
 
 def test_band_without_data_in_another_scene_leaves_a_warning_and_no_class(tmp_path):

@@ -25,10 +25,6 @@ def test_classes_are_named_by_name_or_id(rule: str) -> None:
     assert after(rule) == [(2, "crops"), (4, "forest, old"), (5, "a+b"), (6, "water")]
 
 
-def test_new_class_has_the_color_of_the_first() -> None:
-    assert plan_merge(CLASSES, "soy+corn=crops").after[0].color == CLASSES[1].color
-
-
 def test_names_with_a_plus_are_found() -> None:
     assert after("a+b=wet")[-2] == after("5=wet")[-2] == (5, "wet")
 
@@ -38,10 +34,6 @@ def test_merging_into_a_class_keeps_its_id_name_and_color(rule: str) -> None:
     merging = plan_merge(CLASSES, rule)
     assert merging.after[0] == CLASSES[1]
     assert merging.positions[:2] == (0, 0)
-
-
-def test_rule_of_one_class_renames_it() -> None:
-    assert after("corn=maize")[0] == (2, "maize")
 
 
 def test_rules_add_up() -> None:

@@ -94,13 +94,6 @@ def test_a_window_wholly_outside_is_not_read_and_of_others_the_part_inside():
     assert read == [(2, 0)]
 
 
-def test_two_masks_leave_what_both_hold():
-    other = np.zeros((SIDE, SIDE), bool)
-    other[:10] = True
-    scene = mask_scene(mask_scene(a_scene(), a_mask()), other)
-    np.testing.assert_array_equal(scene["inside"].values, a_mask() & other)
-
-
 @pytest.mark.parametrize("preset", ["fast", "paper", "best"])
 @pytest.mark.parametrize("dtype", [np.float32, np.uint16])
 def test_training_and_mapping_stay_inside_and_see_nothing_of_what_lies_outside(preset, dtype):
@@ -140,13 +133,6 @@ def test_far_enough_inside_the_map_is_that_of_the_whole_scene(preset, goal):
     assert deep.sum() > 500
 
 
-@pytest.mark.parametrize("tile", [None, 5, 16])
-def test_a_masked_map_does_not_depend_on_the_tiles(tile):
-    scene = mask_scene(a_scene(), a_mask())
-    model = train(scene, labels_of(scene), window=5, epochs=10)
-    np.testing.assert_array_equal(map_scene(model, scene, tile=tile), map_scene(model, scene))
-
-
 def test_labels_outside_the_mask_are_told():
     scene = a_scene()
     mask = np.zeros((SIDE, SIDE), bool)
@@ -166,14 +152,6 @@ def test_a_rectangle_holds_the_pixels_whose_centers_lie_in_it():
     np.testing.assert_array_equal(mask, wanted)
     shrunk = bbox_mask(grid_of(scene), (left + 14, bottom + 14, right - 14, top - 14))
     np.testing.assert_array_equal(shrunk, wanted)  # not yet past the centers
-
-
-def test_a_rectangle_on_a_rotated_grid():
-    place = Affine(20.0, 20.0, 1000.0, 20.0, -20.0, 5000.0)
-    scene = a_scene(place=place)
-    x, y = 1000 + 20 * 3.5 + 20 * 2.5, 5000 + 20 * 3.5 - 20 * 2.5
-    mask = bbox_mask(grid_of(scene), (x - 1, y - 1, x + 1, y + 1))
-    assert np.argwhere(mask).tolist() == [[2, 3]]
 
 
 @pytest.mark.parametrize(

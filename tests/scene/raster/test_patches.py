@@ -99,12 +99,6 @@ def test_lazy_scene_is_read_only_around_the_asked_pixels():
     assert sorted(backend.reads) == [(5, 5, 3), (7, 10, 3)]
 
 
-def test_no_pixel_asked_gives_no_patch():
-    scene, backend = lazy(np.zeros((9, 9, 3)))
-    assert extract_patches(scene, [], [], 5).shape == (0, 5, 5, 3)
-    assert backend.reads == []
-
-
 def test_interior_is_where_reflection_changes_nothing():
     cube = np.arange(7 * 6).reshape(7, 6, 1)
     rows, cols = (a.ravel() for a in np.indices((7, 6)))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
@@ -18,7 +17,7 @@ from polyad.scene.learn.model import SceneModel
 from polyad.scene.raster.classes import ClassInfo, class_table, with_classes
 from polyad.scene.read.classes import read_colors
 from polyad.scene.read.labels import open_labels
-from polyad.scene.write.writers import write_map, write_probabilities
+from polyad.scene.write.writers import MapWriter, write_map
 from tests.models import bare_model
 
 NAMES = ["Corn, no till", 'the "old" forest', "Soy & <clover>", "Äcker, größer", "a+b=c"]
@@ -58,11 +57,6 @@ def test_style_of_ours_is_replaced_and_one_that_qgis_saved_is_kept(tmp_path: Pat
     check_kind(tmp_path / "map.hdr", "map")  # has no style
 
 
-def test_labels_of_another_program_keep_their_style_beside_probabilities(tmp_path: Path) -> None:
-    (tmp_path / "p.qml").write_text("<qgis/>")
-    check_kind(tmp_path / "p.tif", "file of probabilities")
-
-
 # -- names and colors out of files, which strangers may have chosen -------------------------------
 
 ALL_CONTROLS = "".join(map(chr, [*range(32), *range(127, 160), 0x2028, 0x202E, 0xD800, 0xFFFF]))
@@ -89,14 +83,12 @@ def test_map_with_hostile_names_and_colors_is_read_back(tmp_path: Path, ending: 
 
 
 def test_probabilities_of_classes_with_hostile_names_are_written(tmp_path: Path) -> None:
-    shares = xr.DataArray(np.full((5, 6, 6), 1 / 6, np.float32), dims=("y", "x", "class"))
-    write_probabilities(tmp_path / "p.tif", shares.assign_coords({"class": ODD_NAMES}))
-    assert (tmp_path / "p.tif").exists()
-
-
-def test_class_stays_clean_on_its_way_to_a_worker() -> None:
-    info = ClassInfo(3, "Corn\x1b", "no color")
-    assert pickle.loads(pickle.dumps(info)) == info == ClassInfo(3, "Corn", "#117733")
+    shares, path = np.full((5, 6, 6), 1 / 6, np.float32), tmp_path / "p.tif"
+    with MapWriter(
+        tmp_path / "m.tif", (5, 6), class_table(hostile_map()), probabilities=path
+    ) as out:
+        out.write((slice(None), slice(None)), hostile_map().values, shares)
+    assert path.exists()
 
 
 def test_model_of_classes_with_hostile_names_is_kept_and_a_forged_file_refused(

@@ -98,10 +98,6 @@ def test_coordinates_have_standard_names_units_and_no_fill_value(tmp_path, place
     np.testing.assert_allclose(stored["x"].values[:2], place[1].c + np.array([0.5, 1.5]) * step)
 
 
-def test_map_without_georeference_has_no_coordinates(tmp_path):
-    assert set(written(tmp_path / "map.nc", make_map(NOWHERE)).variables) == {"class_map"}
-
-
 @pytest.mark.parametrize(
     ("place", "name"), [(UTM, "transverse_mercator"), (DEGREES, "latitude_longitude")]
 )
@@ -158,12 +154,6 @@ def test_attributes_of_the_raster_it_came_from_do_not_change_its_ids(tmp_path):
     assert not {"scale_factor", "add_offset", "units"} & set(
         written(tmp_path / "map.nc", class_map)["class_map"].attrs
     )
-
-
-def test_same_map_gives_the_same_bytes(tmp_path):
-    for name in ("a.nc", "b.nc"):
-        write_map(tmp_path / name, make_map())
-    assert (tmp_path / "a.nc").read_bytes() == (tmp_path / "b.nc").read_bytes()
 
 
 @pytest.mark.parametrize("place", PLACES.values(), ids=PLACES)

@@ -110,22 +110,16 @@ def test_a_geopackage_keeps_fields_called_as_its_own_columns(tmp_path, name, val
     assert found.fields["fid_"] == ["u", "v"]
 
 
-def test_columns_of_a_geopackage_have_their_usual_names(tmp_path):
+def test_a_geopackage_has_its_usual_columns_and_a_version_that_old_gdal_reads(tmp_path):
     pytest.importorskip("pyogrio")
     write_points(tmp_path / "p.gpkg", GRID, PIXELS, {"id": [1, 2]})
     with closing(sqlite3.connect(tmp_path / "p.gpkg")) as database:
         names = [row[1] for row in database.execute("PRAGMA table_info(sample)")]
-    assert names == ["fid", "geom", "id", "row", "col"]
-
-
-def test_a_geopackage_has_a_version_that_old_gdal_reads_without_a_warning(tmp_path):
-    pytest.importorskip("pyogrio")
-    write_points(tmp_path / "p.gpkg", GRID, PIXELS, {"id": [1, 2]})
-    with closing(sqlite3.connect(tmp_path / "p.gpkg")) as database:
         ((number,),) = database.execute("PRAGMA application_id")
         ((version,),) = database.execute("PRAGMA user_version")
+    assert names == ["fid", "geom", "id", "row", "col"]
     assert number.to_bytes(4, "big") == b"GPKG"
-    assert version == 10200  # GDAL 3.0 knows up to 1.2
+    assert version == 10200  # GDAL 3.0 knows up to 1.2, without a warning
 
 
 @pytest.mark.parametrize("values", [[2**70, 1], [10**400, 1.5], [-(2**63) - 1, None]])
@@ -140,13 +134,12 @@ def test_numbers_too_long_for_a_geopackage_are_kept_as_text(tmp_path, values):
     ("ending", "fields", "words"),
     [
         ("gpkg", {"Name": [1, 2], "name": [1, 2]}, "'name' has the name of the field 'Name'"),
-        ("gpkg", {"a\0b": [1, 2]}, "names of fields in Unicode"),
-        ("gpkg", {"a": ["x", "v\0"]}, "in the field 'a' of point 2"),
+        ("gpkg", {"a": ["x", "v\0"]}, "expected text in Unicode, got a NUL"),
         ("gpkg", {"Row": [1, 2]}, "has the name of what places a point"),
         ("geojson", {"row": [1, 2]}, "has the name of what places a point"),
-        ("geojson", {"a": [1.0, float("nan")]}, "expected finite numbers"),
+        ("geojson", {"a": [1.0, float("nan")]}, "its fields are refused .*not JSON compliant"),
         ("csv", {"id": [1, 2], "Y": [1, 2]}, "has the name of what places a point"),
-        ("csv", {"a": ["x", "\udc80"]}, "expected text in Unicode"),
+        ("csv", {"a": ["x", "\udc80"]}, "its fields are refused .*surrogates not allowed"),
     ],
 )
 def test_what_a_format_cannot_hold_is_refused_and_the_file_left(tmp_path, ending, fields, words):

@@ -12,7 +12,7 @@ import xarray as xr
 from affine import Affine
 
 from polyad.errors import OutputError
-from polyad.scene.files.paths import check_kind, check_output
+from polyad.scene.files.paths import check_kind
 from polyad.scene.raster.classes import ClassInfo, with_classes
 from polyad.scene.read.labels import open_labels
 from polyad.scene.write.writers import MapWriter, write_map
@@ -107,9 +107,3 @@ def test_map_is_written_and_read_without_a_package_for_it(
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     write_map(tmp_path / "map.zarr", small_map())
     np.testing.assert_array_equal(open_labels(tmp_path / "map.zarr").values, small_map().values)
-
-
-def test_file_under_the_name_of_a_store_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "map.zarr").write_text("mine")
-    with pytest.raises(OutputError, match="got a file of that name"):
-        check_output(tmp_path / "map.zarr", "map")

@@ -485,7 +485,9 @@ class AreaEstimates:
         head = ["class", f"mapped {self.unit}", f"area {self.unit}", "± SE", "95 % interval"]
         rows = [[*head, "user's %", "± SE", "producer's %", "± SE"]]
         s = self.shares
-        digits = _digits(self.errors)
+        least = self.errors[self.errors > 0].min(initial=np.inf)
+        # The smallest standard error shows two figures
+        digits = int(np.clip(1 - np.floor(np.log10(least)), 0, 4)) if np.isfinite(least) else 2
         sizes = np.c_[self.mapped, self.areas, self.errors, self.intervals]
         ratios = np.c_[s.users, s.users_se, s.producers, s.producers_se]
         for info, size, ratio in zip(self.classes, sizes, ratios, strict=True):
@@ -605,8 +607,21 @@ def estimate_areas(
         _check_drawn(points, stratum, region)
     where = np.searchsorted([info.value for info in region.strata], stratum)
     sampled = np.bincount(where, minlength=len(region.strata))
-    _check_enough(sampled, region, design)
-    classes = _occurring(region, points.reference)
+    kind, remedy = "class" if region.by_class else "stratum", "check some more pixels of it"
+    if design == "random":
+        remedy = "check more random pixels, or name fewer and larger strata with --strata"
+    for info, size, n in zip(region.strata, region.pixels.tolist(), sampled.tolist(), strict=True):
+        if n < (least := min(2, size)):  # two for a standard error
+            named = class_key(info) if has_own_name(info) else info.value
+            raise SceneError(
+                f"{kind} {named} of {size:,} pixels on the map has {n} points in the sample, "
+                f"expected at least {least}; {remedy}, or merge it with another {kind}"
+            )
+    seen = set(points.reference.tolist())
+    if strange := seen - {info.value for info in region.classes}:
+        raise InputError(f"reference class {min(strange)} is no class of the map")
+    listed = zip(region.classes, region.mapped.tolist(), strict=True)
+    classes = tuple(info for info, pixels in listed if pixels or info.value in seen)
     place = {info.value: k for k, info in enumerate(classes)}
     on_map, truly = ([place[v] for v in ids.tolist()] for ids in (mapped, points.reference))
     areas = None
@@ -615,36 +630,16 @@ def estimate_areas(
     shares = estimate_shares(where, on_map, truly, region.pixels, len(classes), areas=areas)
     counts = np.zeros((len(classes), len(classes)), np.int64)
     np.add.at(counts, (on_map, truly), 1)
-    estimator = _estimator(design, region)
-    return AreaEstimates(region, classes, shares, counts, sampled, estimator, points.left_out)
-
-
-def _estimator(design: str, region: Region) -> str:
     if design == "random":
-        strata = "the map's classes" if region.by_class else "the strata given"
-        return f"post-stratified by {strata}, of a simple random sample (Olofsson et al. 2014)"
-    if region.by_class:
-        return "stratified, the strata are the map's classes (Olofsson et al. 2014)"
-    return "stratified, the strata are not the map's classes (Stehman 2014)"
-
-
-def _check_enough(sampled: NDArray[np.int64], region: Region, design: str) -> None:
-    """Refuse strata with too few points for a standard error."""
-    kind = "class" if region.by_class else "stratum"
-    remedy = (
-        "check some more pixels of it"
-        if design == "stratified"
-        else "check more random pixels, or name fewer and larger strata with --strata"
-    )
-    for info, size, n in zip(region.strata, region.pixels.tolist(), sampled.tolist(), strict=True):
-        if n < min(2, size):
-            expected = "at least two for a standard error" if size > 1 else "that one"
-            raise SceneError(
-                f"{kind} {class_key(info) if has_own_name(info) else info.value} has "
-                f"{f'{size:,} pixels' if size > 1 else 'one pixel'} on the map and "
-                f"{'one point' if n else 'no point'} in the sample, expected {expected}; {remedy}, "
-                f"or merge it with another {kind}"
-            )
+        strata_used = "the map's classes" if region.by_class else "the strata given"
+        estimator = (
+            f"post-stratified by {strata_used}, of a simple random sample (Olofsson et al. 2014)"
+        )
+    elif region.by_class:
+        estimator = "stratified, the strata are the map's classes (Olofsson et al. 2014)"
+    else:
+        estimator = "stratified, the strata are not the map's classes (Stehman 2014)"
+    return AreaEstimates(region, classes, shares, counts, sampled, estimator, points.left_out)
 
 
 def _check_drawn(points: SamplePoints, stratum: NDArray[np.int64], region: Region) -> None:
@@ -664,16 +659,6 @@ def _check_drawn(points: SamplePoints, stratum: NDArray[np.int64], region: Regio
             )
 
 
-def _occurring(region: Region, reference: NDArray[np.int64]) -> tuple[ClassInfo, ...]:
-    """Return the classes that have pixels or points."""
-    seen = set(reference.tolist())
-    listed = {info.value for info in region.classes}
-    if seen - listed:
-        raise InputError(f"reference class {min(seen - listed)} is no class of the map")
-    rows = zip(region.classes, region.mapped.tolist(), strict=True)
-    return tuple(info for info, pixels in rows if pixels or info.value in seen)
-
-
 def _estimate(
     keys: Sequence[str], share: float, se: float, total: float | None
 ) -> dict[str, object]:
@@ -682,14 +667,6 @@ def _estimate(
         return dict.fromkeys(keys)
     values = (share * total, se * total, (interval(share, se) * total).tolist())
     return dict(zip(keys, values, strict=True))
-
-
-def _digits(errors: Floats) -> int:
-    """Return the decimals at which the smallest standard error shows two figures."""
-    positive = errors[errors > 0]
-    if not len(positive):
-        return 2
-    return int(np.clip(1 - np.floor(np.log10(positive.min())), 0, 4))
 
 
 def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:

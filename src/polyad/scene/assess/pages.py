@@ -138,7 +138,12 @@ def _environment(package: str) -> Environment:
         lstrip_blocks=True,
     )
     environment.filters.update(
-        class_key=class_key, grouped=_grouped, key=_key, percent=percent, safe_color=_safe_color
+        class_key=class_key,
+        grouped=lambda number: f"{int(number):,}",
+        key=lambda row: class_key(ClassInfo(int(row["id"]), str(row["name"]), "")),
+        percent=percent,
+        # Nothing but a color reaches the style sheet: colors come from files
+        safe_color=lambda color: color if is_color(color) else "#808080",
     )
     return environment
 
@@ -146,20 +151,6 @@ def _environment(package: str) -> Environment:
 def percent(share: float) -> str:
     """Return a share in percent, its unit on the same line."""
     return f"{100 * share:.1f}\N{NO-BREAK SPACE}%"
-
-
-def _key(row: Mapping[str, Any]) -> str:
-    """Return what `class_key` does, of a row of plain values."""
-    return class_key(ClassInfo(int(row["id"]), str(row["name"]), ""))
-
-
-def _grouped(number: float) -> str:
-    return f"{int(number):,}"
-
-
-def _safe_color(color: str) -> str:
-    """Let nothing but a color reach the style sheet: colors come from files."""
-    return color if is_color(color) else "#808080"
 
 
 def _address(content: bytes, kind: str = "png") -> str:
@@ -321,15 +312,14 @@ class _Plan:
         if not self.hashed(asked):
             why = "not asked for" if asked is False else "above 16 GiB; asked for with --hash"
             return InputFile(self.role, self.name, self.size, note=f"not hashed: {why}")
+        digests = [sha256_of(file, bar) for file in self.files]
         if self.folder is None:
-            digest = sha256_of(self.files[0], bar)
-            return InputFile(self.role, self.name, self.size, digest, self.note)
-        whole = hashlib.sha256()
-        for file in self.files:
-            name = file.relative_to(self.folder).as_posix()
-            whole.update(f"{sha256_of(file, bar)}  {name}\n".encode("utf-8", "surrogateescape"))
+            return InputFile(self.role, self.name, self.size, digests[0], self.note)
+        names = [file.relative_to(self.folder).as_posix() for file in self.files]
+        lines = "".join(f"{d}  {n}\n" for d, n in zip(digests, names, strict=True))
+        whole = hashlib.sha256(lines.encode("utf-8", "surrogateescape")).hexdigest()
         note = f"of the list of the SHA-256 of its {len(self.files):,} files, sorted by name"
-        return InputFile(self.role, self.name, self.size, whole.hexdigest(), note)
+        return InputFile(self.role, self.name, self.size, whole, note)
 
 
 def _plans(source: str, role: str) -> list[_Plan]:

@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -145,7 +145,7 @@ def report_page(
         summary=_summary(class_map, model, found),
         tiles=_tiles(tiles),
         scores=found.to_dict(),
-        totals=Totals.of(scores.confusion),
+        totals=totals(scores.confusion),
         # On other scenes than the trained one there is nothing to overlap with
         overlaps=scores.overall_accuracy_no_overlap is not None
         and scores.n_test_no_overlap != scores.n_test,
@@ -175,56 +175,27 @@ def _tiles(figures: Mapping[str, float | str | None]) -> dict[str, str]:
     return {name: v if isinstance(v, str) else percent(v) for name, v in known.items()}
 
 
-class Totals(NamedTuple):
-    """Sums of a confusion matrix: of its rows and columns, of all, and of its diagonal.
+def totals(confusion: npt.ArrayLike) -> dict[str, list[int] | int]:
+    """Return the sums of a confusion matrix, whose rows are the reference and columns the map.
 
     Examples
     --------
-    >>> Totals.of([[3, 1], [0, 4]])
-    Totals(reference=[4, 4], map=[3, 5], all=8, right=7)
+    >>> totals([[3, 1], [0, 4]])
+    {'reference': [4, 4], 'map': [3, 5], 'all': 8, 'right': 7}
     """
-
-    reference: list[int]
-    map: list[int]
-    all: int
-    right: int
-
-    @classmethod
-    def of(cls, confusion: npt.ArrayLike) -> Totals:
-        """Return the sums of a matrix whose rows are the reference and columns the map."""
-        counts = np.asarray(confusion, np.int64)
-        reference, mapped = counts.sum(axis=1).tolist(), counts.sum(axis=0).tolist()
-        return cls(reference, mapped, int(counts.sum()), int(np.trace(counts)))
+    counts = np.asarray(confusion, np.int64)
+    sums = {"reference": counts.sum(axis=1).tolist(), "map": counts.sum(axis=0).tolist()}
+    return sums | {"all": int(counts.sum()), "right": int(np.trace(counts))}
 
 
-class MappedClass(NamedTuple):
-    """A class of a map: its pixels, their share of all with a class, and their hectares."""
-
-    info: ClassInfo
-    pixels: int
-    share: float
-    hectares: float | None
-
-
-@dataclass(frozen=True)
-class MappedAreas:
-    """Areas by the map alone; see `mapped_areas`."""
-
-    pixels: int
-    without_class: int
-    hectares: float | None
-    classes: list[MappedClass]
-    note: str
-
-
-def mapped_areas(class_map: xr.DataArray) -> MappedAreas:
+def mapped_areas(class_map: xr.DataArray) -> dict[str, Any]:
     """Count the pixels of each class of a map, and the ground that they cover.
 
     Hectares are None, and a note says why, where the reference system does not tell.
 
     Examples
     --------
-    >>> mapped_areas(xr.DataArray(np.array([[1, 1], [0, 2]]), dims=("y", "x"))).pixels
+    >>> mapped_areas(xr.DataArray(np.array([[1, 1], [0, 2]]), dims=("y", "x")))["pixels"]
     3
     """
     areas, note = None, "The map does not say its reference system: areas are in pixels."
@@ -236,16 +207,17 @@ def mapped_areas(class_map: xr.DataArray) -> MappedAreas:
     _, _, counts, hectares, _ = class_tables.class_totals(class_map, class_map, weights)
     total, known = int(counts.sum()), areas is not None
     rows = [
-        MappedClass(
-            info,
-            int(counts[info.value]),
-            counts[info.value] / total if total else 0.0,
-            float(hectares[info.value]) if known else None,
-        )
+        {
+            "info": info,
+            "pixels": int(counts[info.value]),
+            "share": counts[info.value] / total if total else 0.0,
+            "hectares": float(hectares[info.value]) if known else None,
+        }
         for info in class_table(class_map)
     ]
-    covered = float(hectares.sum()) if known else None
-    return MappedAreas(total, class_map.size - total, covered, rows, "" if known else note)
+    covered = {"pixels": total, "without_class": class_map.size - total}
+    covered |= {"hectares": float(hectares.sum()) if known else None}
+    return {**covered, "classes": rows, "note": "" if known else note}
 
 
 def model_facts(model: SceneModel, scene: Scene | None = None) -> dict[str, str]:
@@ -405,7 +377,7 @@ def regression_page(model: SceneModel, found: RegressionEvaluation, about: About
             PageFigure(
                 target.title,
                 "",
-                _themed(f"Predicted against measured {target.name}", scatter_of, found, k),
+                _themed(f"Predicted against measured {target.name}", _scatter, found, k),
                 narrow=True,
             )
             for k, target in enumerate(targets)
@@ -415,7 +387,7 @@ def regression_page(model: SceneModel, found: RegressionEvaluation, about: About
     )
 
 
-def scatter_of(found: RegressionEvaluation, k: int, theme: charts.Theme = charts.LIGHT) -> Figure:
+def _scatter(found: RegressionEvaluation, k: int, theme: charts.Theme = charts.LIGHT) -> Figure:
     """Return the scatter figure of one target."""
     score, known = found.scores[k], np.isfinite(found.measured[:, k])
     measured, predicted = (a[known, k] for a in (found.measured, found.predicted))
@@ -481,7 +453,13 @@ def _learned_classes(
     counts, found = model.label_counts or {}, model.accuracy
     spatial = None if found is None else found.spatial
     confusion = None if spatial is None else spatial.confusion
-    made = _made(model, type(model.estimator).__name__)
+    made, tiles = _made(model, type(model.estimator).__name__), {}
+    if spatial is not None:
+        tiles = {
+            "overall accuracy by spatial folds": spatial.overall,
+            "average accuracy": spatial.average,
+            "kappa": None if spatial.kappa is None else f"{spatial.kappa:.3f}",
+        }
     return {
         "heading": f"trained on {len(pixels):,} labels",
         "summary": (
@@ -489,12 +467,12 @@ def _learned_classes(
             "The accuracy below is that of labels which were held out in turn; pixels far from any "
             "label may do worse."
         ),
-        "tiles": _accuracy_tiles(model) | {"training pixels": f"{len(pixels):,}"},
+        "tiles": _tiles(tiles) | {"training pixels": f"{len(pixels):,}"},
         "line": model.score_line if spatial is None or found is None else found.line,
         "not_tested": model.untested_line,
         "found": found,
         "spatial": spatial,
-        "totals": None if confusion is None else Totals.of(confusion),
+        "totals": None if confusion is None else totals(confusion),
         "labels": [
             (info, counts.get(name, 0))
             for info, name in zip(
@@ -505,20 +483,6 @@ def _learned_classes(
         "figures": [_spectra_figure(scene, used)],
         "marks": [("Scene with training points", ids, {c.value: c.color for c in model.classes})],
     }
-
-
-def _accuracy_tiles(model: SceneModel) -> dict[str, str]:
-    """Return what the labels themselves say of the accuracy; nothing where they say nothing."""
-    if model.accuracy is None or (spatial := model.accuracy.spatial) is None:
-        return {}
-    kappa = spatial.kappa
-    return _tiles(
-        {
-            "overall accuracy by spatial folds": spatial.overall,
-            "average accuracy": spatial.average,
-            "kappa": None if kappa is None else f"{kappa:.3f}",
-        }
-    )
 
 
 def _range(low: float, high: float) -> str:

@@ -27,7 +27,7 @@ import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
 from polyad.errors import InputError, SceneError
-from polyad.scene.assess.areas import Z95, Region, region_of
+from polyad.scene.assess.areas import Z95, region_of
 from polyad.scene.files.paths import DRAWN_FROM
 from polyad.scene.raster.classes import (
     STRIP_PIXELS,
@@ -469,14 +469,29 @@ def draw_sample(
         raise InputError(
             "expected a size or a margin of error, one of the two; give --size N or --margin M"
         )
-    _check_asked(size, minimum, int(pixels.sum()))
+    for what, points in (("size", size or 0), ("minimum", minimum)):
+        if points > pixels.sum():
+            raise InputError(
+                f"{what} must be at most {pixels.sum():,}, as many as the map has pixels with a "
+                f"class and a stratum, got {points:,}; lower --{what}"
+            )
     users, spread = _expected(accuracy, deviations, known)
     shares = allocation_shares(allocation, pixels, spread)
-    if size is None:
-        counts = _counts_for(float(margin or 0), pixels, spread, allocation, shares, minimum)
-    else:
-        counts = allocate(size, shares, pixels, minimum)
-    _check_room(counts, region)
+    if margin is None:
+        counts = allocate(size or 0, shares, pixels, minimum)
+    else:  # with the minimum, it may take more points
+        size = size_for_error(margin / Z95, pixels, spread, allocation)
+        size = max(size, int(np.minimum(pixels, minimum).sum()))
+        counts = np.minimum(allocate(size, shares, pixels, minimum), pixels)
+        while accuracy_error(pixels, spread, counts) > margin / Z95 and size < pixels.sum():
+            size += max(1, size // 1000)
+            counts = np.minimum(allocate(size, shares, pixels, minimum), pixels)
+    for info, room, n in zip(known, pixels.tolist(), counts.tolist(), strict=True):
+        if n > room:
+            raise SceneError(
+                f"stratum {class_key(info)} has {room:,} pixels, and {n:,} points would be drawn "
+                f"from it; lower --size or --minimum, or choose another of {', '.join(ALLOCATIONS)}"
+            )
     rng = np.random.default_rng(random_state)
     ids = [info.value for info in known]
     drawn = draw_pixels(region.stratum_map, ids, counts, rng, where=region.class_map)
@@ -535,24 +550,6 @@ def parse_by_stratum(texts: Sequence[str]) -> float | dict[str | int, float] | N
     return each or None
 
 
-def _counts_for(
-    margin: float,
-    pixels: NDArray[np.int64],
-    spread: NDArray[np.float64],
-    allocation: str,
-    shares: NDArray[np.float64],
-    minimum: int,
-) -> NDArray[np.int64]:
-    """Return the points of each stratum that give the margin, also with the minimum."""
-    least = int(np.minimum(pixels, minimum).sum())
-    size = max(size_for_error(margin / Z95, pixels, spread, allocation), least)
-    counts = np.minimum(allocate(size, shares, pixels, minimum), pixels)
-    while accuracy_error(pixels, spread, counts) > margin / Z95 and size < pixels.sum():
-        size += max(1, size // 1000)
-        counts = np.minimum(allocate(size, shares, pixels, minimum), pixels)
-    return counts
-
-
 def _expected(
     accuracy: float | Mapping[str | int, float] | None,
     deviations: float | Mapping[str | int, float] | None,
@@ -594,27 +591,3 @@ def _by_stratum(
             )
         values[[info in found for info in strata]] = value
     return values
-
-
-def _check_asked(size: int | None, minimum: int, pixels: int) -> None:
-    """Raise `InputError` for numbers of points that no sample of the map has."""
-    if size is not None and size > pixels:
-        raise InputError(
-            f"expected at most {pixels:,} points, as many as the map has pixels with a class and a "
-            f"stratum, got {size:,}; lower --size"
-        )
-    if minimum > pixels:
-        raise InputError(
-            f"minimum must be at most {pixels:,}, as many as the map has pixels with a class and a "
-            f"stratum, got {minimum:,}; lower --minimum"
-        )
-
-
-def _check_room(counts: NDArray[np.int64], region: Region) -> None:
-    for info, size, n in zip(region.strata, region.pixels.tolist(), counts.tolist(), strict=True):
-        if n > size:
-            raise SceneError(
-                f"stratum {class_key(info)} has {size:,} pixels, and {n:,} points would be drawn "
-                f"from it; lower --size or --minimum, or choose another of "
-                f"{', '.join(ALLOCATIONS)}"
-            )

@@ -19,9 +19,7 @@ from polyad.errors import InputError
 from polyad.scene.raster.classes import (
     ClassInfo,
     SetRule,
-    class_color,
     class_key,
-    default_name,
     has_own_name,
     set_members,
 )
@@ -112,9 +110,9 @@ class Scores:
 
     def __str__(self) -> str:
         """Return a table for people."""
-        lines = [
-            *self.notes(),  # first: they say what the numbers below are about
-            *[""][: len(self.notes())],
+        notes = self.notes()  # first: they say what the numbers below are about
+        lines = [*notes, *([""] if notes else [])]
+        lines += [
             f"overall accuracy     {_percent(self.overall_accuracy)}  ({self.n_test} test pixels)",
         ]
         if self.n_test_no_overlap is not None:
@@ -128,17 +126,12 @@ class Scores:
             lines.append(f"calibration error    {_percent(self.expected_calibration_error)}")
         width = max(5, *(len(info.name) for info in self.classes))
         lines += ["", f"  id  {'class':<{width}}  precision   recall       F1  pixels"]
-        rows = zip(self.classes, self.precision, self.recall, self.f1, self.support, strict=True)
-        return "\n".join(
-            [
-                *lines,
-                *(
-                    f"{info.value:>4}  {info.name:<{width}}    {_percent(p)}  {_percent(r)}"
-                    f"  {_percent(f)}  {n:>6}"
-                    for info, p, r, f, n in rows
-                ),
-            ]
-        )
+        for info, n, *shares in zip(
+            self.classes, self.support, self.precision, self.recall, self.f1, strict=True
+        ):
+            cells = "  ".join(map(_percent, shares))
+            lines.append(f"{info.value:>4}  {info.name:<{width}}    {cells}  {n:>6}")
+        return "\n".join(lines)
 
     @property
     def renumbering_gain(self) -> float:
@@ -207,7 +200,20 @@ def score(
         )
     if not len(true):
         raise InputError("there is no test pixel to score; give at least one")
-    table = _complete(classes, true, pred)
+    occurring = np.union1d(true, pred).tolist()
+    table = tuple(ClassInfo(v, "", "") for v in occurring) if classes is None else tuple(classes)
+    ids = [info.value for info in table]
+    if unknown := sorted(set(occurring) - set(ids)):
+        raise InputError(
+            f"class id {unknown[0]} is scored but not in classes (ids {ids}); leave unlabeled "
+            "pixels (0) out, and pass the classes the model was fitted on"
+        )
+    shape = (len(true), len(table))
+    if proba is not None and np.shape(proba) != shape:
+        raise InputError(
+            f"proba must have shape {shape} (pixels, classes), got {np.shape(proba)}; pass classes "
+            "in the order of its columns"
+        )
     right = true == pred
     # As sklearn.metrics has it, which takes longer to import than a map takes to score
     cells = _positions(true, table) * len(table) + _positions(pred, table)
@@ -226,7 +232,9 @@ def score(
             float(right[apart].mean()) if apart is not None and apart.any() else None
         ),
         expected_calibration_error=(
-            None if proba is None else calibration_error(right, _top(proba, len(true), table))
+            None
+            if proba is None
+            else calibration_error(right, np.asarray(proba, np.float64).max(axis=1))
         ),
         n_test=len(true),
         n_test_no_overlap=None if apart is None else int(apart.sum()),
@@ -267,40 +275,11 @@ def _share(part: NDArray[Any], whole: NDArray[Any]) -> Floats:
     return np.divide(part, whole, out=np.full(len(whole), np.nan), where=whole > 0)
 
 
-def _complete(
-    classes: Sequence[ClassInfo] | None, true: NDArray[Any], pred: NDArray[Any]
-) -> tuple[ClassInfo, ...]:
-    """Return the class table; without one, make it of the ids that occur."""
-    occurring = np.union1d(true, pred)
-    if classes is None:
-        ids = [int(v) for v in occurring]
-        return tuple(ClassInfo(v, default_name(v), class_color(v)) for v in ids)
-    unknown = np.setdiff1d(occurring, [info.value for info in classes])
-    if len(unknown):
-        raise InputError(
-            f"class id {unknown[0]} is scored but not in classes (ids "
-            f"{[info.value for info in classes]}); leave unlabeled pixels (0) out, and pass the "
-            f"classes the model was fitted on"
-        )
-    return tuple(classes)
-
-
 def _positions(ids: NDArray[Any], table: Sequence[ClassInfo]) -> NDArray[np.intp]:
     """Return the position of each class id in the table."""
     listed = np.array([info.value for info in table])
     order = np.argsort(listed)
     return order[np.searchsorted(listed, ids, sorter=order)]
-
-
-def _top(proba: ArrayLike, n: int, table: Sequence[ClassInfo]) -> Floats:
-    """Return the largest probability of each row, shape (n,)."""
-    p = np.asarray(proba, dtype=np.float64)
-    if p.shape != (n, len(table)):
-        raise InputError(
-            f"proba must have shape {(n, len(table))} (pixels, classes), got {p.shape}; pass "
-            f"classes in the order of its columns"
-        )
-    return p.max(axis=1)
 
 
 def _plain(value: float | None) -> float | None:
@@ -370,9 +349,8 @@ class SetScores:
             "",
             f"  id  {'class':<{width}}  coverage  set size  pixels",
         ]
-        for info, held, size, n in zip(
-            self.classes, self.held, self.sizes, self.support, strict=True
-        ):
+        rows = zip(self.classes, self.held, self.sizes, self.support, strict=True)
+        for info, held, size, n in rows:
             cells = f"{100 * held:>6.1f} %  {size:>8.2f}" if n else f"{'-':>8}  {'-':>8}"
             lines.append(f"{info.value:>4}  {info.name:<{width}}  {cells}  {n:>6}")
         return "\n".join(lines)
@@ -404,17 +382,9 @@ def score_sets(
     members = set_members(proba, rule) == 1
     held, sizes = members[np.arange(len(column)), column], members.sum(axis=1)
     support = np.bincount(column, minlength=len(classes))
-    with np.errstate(invalid="ignore"):
-        by_class, size_by_class = (
-            np.bincount(column, weights=values, minlength=len(classes)) / support
-            for values in (held, sizes)
-        )
-    return SetScores(
-        rule.coverage,
-        float(held.mean()),
-        float(sizes.mean()),
-        tuple(classes),
-        by_class,
-        size_by_class,
-        support,
-    )
+    by_class = [
+        _share(np.bincount(column, weights=values, minlength=len(classes)), support)
+        for values in (held, sizes)
+    ]
+    means = float(held.mean()), float(sizes.mean())
+    return SetScores(rule.coverage, *means, tuple(classes), *by_class, support)

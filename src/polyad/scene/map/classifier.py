@@ -30,7 +30,7 @@ from polyad.scene.map.separable import (
 from polyad.scene.raster.classes import UNLABELED, ClassInfo, class_color, class_dtype
 from polyad.scene.raster.despiking import valid_pixels
 from polyad.scene.raster.scene import Scene
-from polyad.scene.raster.windows import Block, Mosaic, Tile, plan_tiles
+from polyad.scene.raster.windows import Block, Tile, plan_tiles
 from polyad.threads import run_tasks
 
 Array = npt.NDArray[Any]
@@ -40,56 +40,47 @@ PIECE_BYTES = 4 * 2**20
 CALLS = 256  # pixels that could be computed in the time that the calls of one piece take
 RUN = 4  # and in the time after which reading a row of a piece is as fast as it gets
 PATCH_BYTES = 64 * 2**20
+Sheet = tuple[Array, Array | None, Callable[[Tile, Array, Array | None], None]]
 
 
-class ClassSheet:
-    """Class ids of a tile and, if asked for, their probabilities."""
+def class_sheet(model: SceneModel, shape: tuple[int, int], probabilities: bool) -> Sheet:
+    """Return ids ``(h, w)`` and, if asked for, probabilities of a tile, and what fills them."""
+    values = np.array([c.value for c in model.classes], class_dtype(model.classes))
+    ids = np.empty(shape, values.dtype)
+    proba = np.empty((*shape, len(values)), np.float32) if probabilities else None
 
-    def __init__(self, model: SceneModel, shape: tuple[int, int], probabilities: bool) -> None:
-        self.values = np.array([c.value for c in model.classes], class_dtype(model.classes))
-        self.ids = np.empty(shape, self.values.dtype)
-        size = (*shape, len(self.values))
-        self.proba = np.empty(size, np.float32) if probabilities else None
-
-    def put(self, piece: Tile, scores: Array, blank: Array | None) -> None:
+    def put(piece: Tile, scores: Array, blank: Array | None) -> None:
         """Take the logits ``(classes, h, w)`` of a piece."""
-        self.ids[piece] = self.values[largest(scores)]
-        if self.proba is not None:
-            self.proba[piece] = softmax(scores, axis=0).transpose(1, 2, 0)
+        ids[piece] = values[largest(scores)]
+        if proba is not None:
+            proba[piece] = softmax(scores, axis=0).transpose(1, 2, 0)
         if blank is not None:
-            self.ids[piece][blank] = UNLABELED
-            if self.proba is not None:
-                self.proba[piece][blank] = np.nan
+            ids[piece][blank] = UNLABELED
+            if proba is not None:
+                proba[piece][blank] = np.nan
 
-    @property
-    def answer(self) -> tuple[Array, Array | None]:
-        """Ids ``(h, w)`` and probabilities ``(h, w, classes)``."""
-        return self.ids, self.proba
+    return ids, proba, put
 
 
-class ValueSheet:
-    """Predicted numbers of a tile and, if asked for, their standard deviations."""
+def value_sheet(model: SceneModel, shape: tuple[int, int], uncertainty: bool) -> Sheet:
+    """Return 1 where a tile has values, else 0, ``(h, w)``, the numbers, and what fills them."""
+    fit = model.value_fit
+    count = fit.outputs if uncertainty else len(fit.targets)
+    mean, scale = (
+        a[:count].astype(np.float32)
+        for a in (model.estimator.target_mean_, model.estimator.target_scale_)
+    )
+    mapped = np.ones(shape, np.uint8)
+    numbers = np.empty((*shape, fit.bands(uncertainty)), np.float32)
 
-    def __init__(self, model: SceneModel, shape: tuple[int, int], uncertainty: bool) -> None:
-        self.fit, self.uncertainty = model.value_fit, uncertainty
-        count = self.fit.outputs if uncertainty else len(self.fit.targets)
-        mean, scale = model.estimator.target_mean_, model.estimator.target_scale_
-        self.mean, self.scale = (a[:count].astype(np.float32) for a in (mean, scale))
-        self.mapped = np.ones(shape, np.uint8)
-        self.numbers = np.empty((*shape, self.fit.bands(uncertainty)), np.float32)
-
-    def put(self, piece: Tile, scores: Array, blank: Array | None) -> None:
+    def put(piece: Tile, scores: Array, blank: Array | None) -> None:
         """Take the standardized outputs ``(outputs, h, w)`` of a piece."""
-        outputs = scores.transpose(1, 2, 0) * self.scale + self.mean
-        self.numbers[piece] = self.fit.decode(outputs, self.uncertainty)
+        numbers[piece] = fit.decode(scores.transpose(1, 2, 0) * scale + mean, uncertainty)
         if blank is not None:
-            self.mapped[piece][blank] = 0
-            self.numbers[piece][blank] = np.nan
+            mapped[piece][blank] = 0
+            numbers[piece][blank] = np.nan
 
-    @property
-    def answer(self) -> tuple[Array, Array | None]:
-        """1 where there is a value, else 0, ``(h, w)``; and the numbers ``(h, w, k)``."""
-        return self.mapped, self.numbers
+    return mapped, numbers, put
 
 
 def block_classifier(
@@ -100,10 +91,14 @@ def block_classifier(
     It takes a block whose halo is half the model's window, and returns ids ``(h, w)`` and, if
     asked for, probabilities ``(h, w, classes)``. A regression model gives 1 where it has some, and
     the numbers themselves, with their standard deviations if ``probabilities`` are asked for; see
-    `ValueSheet`. The pieces of a tile are shared out among as many threads as torch has.
+    `value_sheet`. The pieces of a tile are shared out among as many threads as torch has.
     """
-    sheet: type[ClassSheet | ValueSheet] = ClassSheet if model.values is None else ValueSheet
-    answering = model if model.values is None else with_outputs(model, probabilities)
+    sheet, answering = class_sheet, model
+    if (fit := model.values) is not None:
+        sheet = value_sheet
+        if fit.folds and not probabilities:  # no more outputs and hidden units than a map takes
+            part = part_of(model.estimator, len(fit.targets))
+            answering = replace_fields(model, estimator=part)
     halo, side = model.window // 2, piece_side(answering)
     separable = _is_separable(model.estimator, model.window)
     finds_suspects = separable and model.soundness is not None
@@ -119,7 +114,7 @@ def block_classifier(
 
     def classify(block: Block) -> tuple[Array, Array | None]:
         shape = len(block.rows) - 2 * halo, len(block.cols) - 2 * halo
-        out = sheet(model, shape, probabilities)
+        mapped, numbers, put = sheet(model, shape, probabilities)
         inner = slice(halo, -halo or None)
 
         def classify_piece(piece: Tile) -> None:
@@ -132,15 +127,16 @@ def block_classifier(
             replace = None
             if finds_suspects and block.despiking is not None:
                 replace = partial(block.replacements, rows, cols)
-            scores = None if pixels.holds(nodata) else scorer(pixels, replace=replace)
+            missing = nodata is not None and (pixels == nodata).any()
+            scores = None if missing else scorer(pixels, replace=replace)
             blank = None
             if scores is None:
-                gathered = block.repaired(rows, cols).whole()
+                gathered = block.repaired(rows, cols)
                 valid = valid_pixels(gathered, nodata)
-                filled = Mosaic.of(np.where(valid[..., None], gathered, fill))
+                filled = np.where(valid[..., None], gathered, fill)
                 scores = np.asarray(scorer(filled, sure=True))
                 blank = ~valid[inner, inner]
-            out.put(piece, scores, blank)
+            put(piece, scores, blank)
             spare.append(scorer)
 
         pieces = plan_tiles(shape, piece_shape(shape, side, halo))
@@ -149,16 +145,9 @@ def block_classifier(
         else:
             for piece in pieces:
                 classify_piece(piece)
-        return out.answer
+        return mapped, numbers
 
     return classify
-
-
-def with_outputs(model: SceneModel, uncertainty: bool) -> SceneModel:
-    """Return a regression model with no more outputs and hidden units than a map takes."""
-    if model.values is None or uncertainty or not model.values.folds:
-        return model
-    return replace_fields(model, estimator=part_of(model.estimator, len(model.values.targets)))
 
 
 def as_scene_model(
@@ -273,18 +262,22 @@ def patch_scorer(estimator: Any, window: int) -> Scorer:
     """
 
     def scores(
-        pixels: Mosaic,
+        pixels: Array,
         sure: bool = False,
         replace: Replace | None = None,  # noqa: ARG001 - its pixels come repaired
     ) -> Array | None:
-        block = pixels.whole()
-        if not sure and not valid_pixels(block).all():
+        if not sure and not valid_pixels(pixels).all():
             return None
-        views = np.lib.stride_tricks.sliding_window_view(block, (window, window), axis=(0, 1))
+        views = np.lib.stride_tricks.sliding_window_view(pixels, (window, window), axis=(0, 1))
         views = views.transpose(0, 1, 3, 4, 2)  # (h, w, window, window, bands)
         height, width = views.shape[:2]
-        shape = _sample_shape(estimator, window, block.shape[2])
-        rows = max(1, PATCH_BYTES // max(1, width * window * window * block.shape[2] * 4))
+        # Ours say the shape of samples. One of scikit-learn's says how long the first axis was
+        flat = window * window * pixels.shape[2]
+        takes_vectors = getattr(estimator, "n_features_in_", flat) == flat
+        shape = tuple(getattr(estimator, "sample_shape_", ())) or (
+            (flat,) if takes_vectors else (window, window, pixels.shape[2])
+        )
+        rows = max(1, PATCH_BYTES // max(1, width * window * window * pixels.shape[2] * 4))
         scored = []
         for start in range(0, height, rows):
             samples = views[start : start + rows].astype(np.float32).reshape(-1, *shape)
@@ -310,20 +303,6 @@ def largest(scores: Array) -> Array:
         np.maximum(index, (scores[k] > best) * kind(k), out=index)
         np.maximum(best, scores[k], out=best)
     return index
-
-
-def _sample_shape(estimator: Any, window: int, bands: int) -> tuple[int, ...]:
-    """Return the shape of the samples that the classifier wants.
-
-    Ours say so. One of scikit-learn's says how long the first axis was: the window's side if it
-    was fitted on patches, the whole patch's if it was fitted on vectors.
-    """
-    shape = tuple(getattr(estimator, "sample_shape_", ()))
-    if shape:
-        return shape
-    flat = window * window * bands
-    takes_vectors = getattr(estimator, "n_features_in_", flat) == flat
-    return (flat,) if takes_vectors else (window, window, bands)
 
 
 def _class_scores(estimator: Any, samples: Array) -> Array:

@@ -484,8 +484,8 @@ def set_rule(
     model.check_classes("ask for --uncertainty instead of --coverage")
     if model.training.held_out is None:
         raise InputError(
-            "the model cannot say what sets hold the true class: it keeps no scores of labels that "
-            "were held out; train it with preset fast or best on labels in two places of each class"
+            "the model keeps no scores of held-out labels, which prediction sets need; train it "
+            "with preset fast or best on labels in two places of each class"
         )
     steps = () if model.recipe is None else model.recipe.steps
     if scene is not None and len(active_steps(model, model.view(scene))) < len(steps):
@@ -508,13 +508,6 @@ class LabelDistance:
 
     Sets keep their promise where the map lies about as far from the labels as labels that were
     held out lay from the others, and miss it farther away.
-
-    Parameters
-    ----------
-    model : SceneModel
-        Whose sets are written.
-    scene : Scene
-        Which is mapped, as the model sees it.
     """
 
     def __init__(self, model: SceneModel, scene: Scene) -> None:

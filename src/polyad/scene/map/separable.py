@@ -23,7 +23,6 @@ from polyad.scene.raster.despiking import (
     of_one_value,
     shared_tensor,
 )
-from polyad.scene.raster.windows import Mosaic
 
 Array = npt.NDArray[Any]
 
@@ -40,7 +39,7 @@ class Scorer(Protocol):
     """
 
     def __call__(
-        self, pixels: Mosaic, sure: bool = False, replace: Replace | None = None
+        self, pixels: Array, sure: bool = False, replace: Replace | None = None
     ) -> Array | None:
         """Score one tile."""
 
@@ -76,17 +75,22 @@ def separable_scorer(
     spectral = khatri_rao([f[:, None] for f in factors[len(spatial) :]])[:, 0]  # (R * Q, features)
     center, scale = standardization(estimator, spectral.shape[1])
     project = Projection(spectral, center, scale, soundness)
-    bias = _in_first_term(weights.bias, len(spectral))
-    correlate = _correlation(spatial, bias, stride) if spatial else _addition(bias, stride)
+    bias = None  # of the hidden units, in the first of the R terms that are added
+    if weights.bias is not None:
+        bias = spectral.new_zeros(len(spectral))
+        bias[: len(weights.bias)] = weights.bias.detach()
+    correlate = _correlation(spatial, bias, stride)
     output = _padded(weights.output.T).T.contiguous()  # (classes, Q)
     offset, activation = weights.offset, weights.activation
 
     @torch.no_grad()
-    def scores(pixels: Mosaic, sure: bool = False, replace: Replace | None = None) -> Array | None:
+    def scores(pixels: Array, sure: bool = False, replace: Replace | None = None) -> Array | None:
         suspects = None if replace is None else np.empty(pixels.shape[:2], bool)
         projected = project(pixels, suspects)  # (h + 2p, w + 2p, R * Q)
         # What is not finite leaves no term finite, whatever its weight: infinity times 0 is NaN
-        if not (sure or pixels.whole_numbers or math.isfinite(float(projected[..., 0].sum()))):
+        if not (
+            sure or pixels.dtype.kind in "biu" or math.isfinite(float(projected[..., 0].sum()))
+        ):
             return None
         if replace is not None and suspects is not None and suspects.any():
             rows, cols, spectra = replace(suspects)
@@ -177,7 +181,7 @@ class Projection:
         """Return ``(n, terms)`` of a few spectra ``(n, bands)``: plain, and the reference."""
         return (as_tensor(values, self.shift).to(self.shift) - self.shift) @ self.weights
 
-    def __call__(self, pixels: Mosaic, suspects: Array | None = None) -> Tensor:
+    def __call__(self, pixels: Array, suspects: Array | None = None) -> Tensor:
         """Return ``(h, w, terms)``, which the next call overwrites.
 
         ``suspects``, ``(h, w)``, takes up which pixels may be corrupt; see
@@ -193,24 +197,21 @@ class Projection:
             self._projected = self.shift.new_empty(height * width * terms)
         projected = self._projected[: height * width * terms].view(height, width, terms)
         flat = projected.view(-1, terms)
-        tensors = [(p.rows, p.cols, as_tensor(p.values, self.shift)) for p in pixels.pieces]
-        matrix, centered = self._room(rows, width, pixels.bands_innermost)
+        values, innermost = as_tensor(pixels, self.shift), pixels.strides[-1] == pixels.itemsize
         for start in range(0, height, rows):
             stop = min(start + rows, height)
-            if stop - start < rows:
-                matrix, centered = self._room(stop - start, width, pixels.bands_innermost)
-            for own, cols, values in tensors:
-                first, last = max(own.start, start), min(own.stop, stop)
-                if first < last:
-                    part = centered[first - start : last - start, cols]
-                    center_into(part, values[first - own.start : last - own.start], self.shift)
+            matrix, centered = self._room(stop - start, width, innermost)
+            strip = values[start:stop]
+            if strip.dtype == centered.dtype and strip.device == centered.device:
+                torch.sub(strip, self.shift, out=centered)
+            else:
+                centered.copy_(strip).sub_(self.shift)
             torch.mm(matrix, self.weights, out=flat[start * width : stop * width])
             if suspects is not None:
                 found = far_off(matrix, *self._test).cpu().numpy()
                 suspects[start:stop] = found.reshape(-1, width)
         if suspects is not None:
-            for own, cols, stored in pixels.pieces:
-                suspects[own, cols] |= of_one_value(stored)
+            suspects |= of_one_value(pixels)
         return projected
 
     def _room(self, rows: int, width: int, bands_innermost: bool) -> tuple[Tensor, Tensor]:
@@ -233,28 +234,9 @@ def as_tensor(values: Array, like: Tensor) -> Tensor:
     shared = shared_tensor(values)
     if shared is not None:
         return shared
+    wide = like.dtype == torch.float64
     with np.errstate(over="ignore"):  # what is infinite in single precision is no data
-        return torch.from_numpy(values.astype(_numpy_dtype(like.dtype)))
-
-
-def center_into(out: Tensor, x: Tensor, shift: Tensor) -> None:
-    """Write ``x - shift`` to ``out``."""
-    if x.dtype == out.dtype and x.device == out.device:
-        torch.sub(x, shift, out=out)
-    else:
-        out.copy_(x).sub_(shift)
-
-
-def _in_first_term(bias: Tensor | None, terms: int) -> Tensor | None:
-    """Return the hidden units' bias in the first of the R terms that are added, ``(terms,)``."""
-    if bias is None:
-        return None
-    return torch.cat([bias.detach(), bias.new_zeros(terms - len(bias))])
-
-
-def _addition(bias: Tensor | None, stride: int = 1) -> Callable[[Tensor], Tensor]:
-    every = slice(None, None, stride)
-    return lambda z: z[every, every] if bias is None else z[every, every] + bias
+        return torch.from_numpy(values.astype(np.float64 if wide else np.float32))
 
 
 def _plane_up_to() -> int:
@@ -271,6 +253,9 @@ def _correlation(
     The projection leaves terms innermost, which torch calls channels-last: its depthwise
     convolution takes that as it is.
     """
+    if not spatial:  # single pixels
+        every = slice(None, None, stride)
+        return lambda z: z[every, every] if bias is None else z[every, every] + bias
     along_y, along_x = spatial  # each (terms, window)
     terms, window = along_y.shape
     last = torch.channels_last
@@ -313,7 +298,3 @@ def standardization(estimator: RankREstimator, features: int) -> tuple[Array, Ar
         np.broadcast_to(a.reshape(along), shape[first:]) for a in (scaler.mean_, scaler.scale_)
     ]
     return spread[0].flatten(), spread[1].flatten()
-
-
-def _numpy_dtype(dtype: torch.dtype) -> npt.DTypeLike:
-    return np.float64 if dtype == torch.float64 else np.float32

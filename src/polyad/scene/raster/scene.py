@@ -247,44 +247,40 @@ def as_labels(labels: Any) -> xr.DataArray:
     return _normalized(labels, LABEL_DIMS, "label raster")
 
 
+_REMEDIES = {
+    "scene": "open a file with open_scene(path), make a scene of an array of rows, columns and "
+    "bands with scene_from_array(values), or pass one variable of a Dataset",
+    "label raster": "open a file with open_labels(path), name the axes of an array with "
+    "xarray.DataArray(values, dims=('y', 'x')), or pass one variable of a Dataset",
+}
+
+
 def _normalized(given: Any, dims: tuple[str, ...], what: str) -> xr.DataArray:
     """Return the array itself, or the only one of a Dataset, with these dimensions in order."""
     if isinstance(given, Raster):
         return given.array
-    array = given if isinstance(given, xr.DataArray) else _array_in(given, dims, what)
-    if array.dims != dims:
-        array = _ordered(array, dims, what)
-    return _with_spatial_ref(array)
-
-
-def _array_in(given: Any, dims: tuple[str, ...], what: str) -> xr.DataArray:
-    """Return the only array of a Dataset that has the dimensions."""
-    got = type(given).__name__
+    array, got = given, type(given).__name__
     if isinstance(given, xr.Dataset):
         arrays = given.data_vars
-        fitting = [name for name, a in arrays.items() if all(_axes(a, dims).values())]
+        got += f" with {guards.listing(f'{n} {_shown(a.dims)}' for n, a in arrays.items())}"
+        fitting = [a for a in arrays.values() if all(_axes(a, dims).values())]
         if len(fitting) == 1:
-            array = arrays[fitting[0]]
+            array = fitting[0]
             mapping = {**array.encoding, **array.attrs}.get("grid_mapping")
             if mapping in arrays:  # opened without decode_coords="all"
                 array = array.assign_coords({mapping: arrays[mapping].variable})
-            return array
-        got += f" with {guards.listing(f'{n} {_shown(a.dims)}' for n, a in arrays.items())}"
-        remedy = f'pass one variable, as in dataset["name"], or dataset.to_dataarray("{dims[-1]}")'
     elif isinstance(given, str | PathLike):
-        got, opener = (
-            f"the path {str(given)!r}",
-            f"open_{what.split()[0]}".replace("label", "labels"),
+        got = f"the path {str(given)!r}"
+    elif hasattr(given, "shape"):
+        got += f" of shape {tuple(given.shape)}"
+    if not isinstance(array, xr.DataArray):
+        raise InputError(
+            f"expected a {what} as a DataArray with dims {_shown(dims)}, got {got}; "
+            f"{_REMEDIES[what]}"
         )
-        remedy = f"open it first with {opener}({str(given)!r})"
-    else:
-        got += f" of shape {tuple(given.shape)}" if hasattr(given, "shape") else ""
-        remedy = f"name its axes with xarray.DataArray(values, dims={dims})"
-        if dims == SCENE_DIMS:
-            remedy = "make one with scene_from_array(values), values as (rows, columns, bands)"
-    raise InputError(
-        f"expected a {what} as a DataArray with dims {_shown(dims)}, got {got}; {remedy}"
-    )
+    if array.dims != dims:
+        array = _ordered(array, dims, what)
+    return _with_spatial_ref(array)
 
 
 def _axes(array: xr.DataArray, dims: tuple[str, ...]) -> dict[str, list[Hashable]]:
@@ -294,39 +290,29 @@ def _axes(array: xr.DataArray, dims: tuple[str, ...]) -> dict[str, list[Hashable
 
 def _ordered(array: xr.DataArray, dims: tuple[str, ...], what: str) -> xr.DataArray:
     axes = _axes(array, dims)
-    missing = [role for role, found in axes.items() if not found]
-    several = [d for found in axes.values() if len(found) > 1 for d in found]
     extra = [d for d in array.dims if [d] not in axes.values()]
-    unclear = [d for d in extra if array.sizes[d] > 1 or d in several]
-    if missing or unclear:
-        remedy = f".isel({unclear[-1]}=0)" if unclear else f'.expand_dims("{missing[0]}", -1)'
-        if missing and unclear:
-            remedy = f".rename({{{str(unclear[0])!r}: {missing[0]!r}}})"
+    several = {d for found in axes.values() if len(found) > 1 for d in found}
+    if not all(axes.values()) or any(array.sizes[d] > 1 or d in several for d in extra):
         raise InputError(
             f"expected a {what} with dims {_shown(dims)}, got dims {_shown(array.dims)} of lengths "
-            f"{_shown(array.shape)}; change them, as with {remedy}"
+            f"{_shown(array.shape)}; name them with .rename(...), take one place of others with "
+            ".isel(...), and add a missing one with .expand_dims(...)"
         )
     names = {role: found[0] for role, found in axes.items()}
     ordered = array.isel(dict.fromkeys(extra, 0), drop=True)
-    for role, old in names.items():
-        if role != old:
-            ordered = _renamed(ordered, old, role)
+    for new, old in names.items():  # the coordinate of rows and columns goes with its dimension
+        taken = ordered.coords.get(new) if new != old else None
+        if taken is not None and taken.dims != (old,):
+            ordered, taken = ordered.drop_vars(new), None
+        if new != old:
+            # Bands may stand under another name beside wavelengths: neither coordinate is lost
+            keeps = taken is not None or new == "band"
+            ordered = ordered.swap_dims({old: new}) if keeps else ordered.rename({old: new})
     if str(names.get("band")).lower() in sources.WAVELENGTHS and names["band"] in ordered.coords:
         ordered = _in_nm(ordered, names["band"])
     if ordered.dims != dims:
         ordered = _transposed(ordered, dims)
     return _placed(array, ordered, names)
-
-
-def _renamed(array: xr.DataArray, old: Hashable, new: str) -> xr.DataArray:
-    """Give a dimension its name; the coordinate of rows and columns goes with it."""
-    taken = array.coords.get(new)
-    if taken is not None and taken.dims != (old,):
-        array, taken = array.drop_vars(new), None
-    # Bands may stand under another name beside wavelengths: none of the two coordinates is lost.
-    if taken is not None or new == "band":
-        return array.swap_dims({old: new})
-    return array.rename({old: new})
 
 
 @dataclass(frozen=True)

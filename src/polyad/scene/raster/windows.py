@@ -249,7 +249,7 @@ class Block(NamedTuple):
     nodata: float | None = None
     origin: tuple[int, int] = (0, 0)
 
-    def repaired(self, rows: slice, cols: slice) -> Mosaic:
+    def repaired(self, rows: slice, cols: slice) -> NDArray[Any]:
         """Return a cut of the tile with its halo, corrupt pixels replaced by their neighbors."""
         if self.despiking is None:
             return self.cut(rows, cols)
@@ -301,62 +301,19 @@ class Block(NamedTuple):
         inner = Tile(*(slice(int(index.min()), int(index.max()) + 1) for index in (y, x)))
         return inner.grown(HALO, (len(self.values), self.values.shape[1])), inner
 
-    def cut(self, rows: slice, cols: slice) -> Mosaic:
-        """Return a cut of the tile with its halo; nothing but what is reflected is copied."""
+    def cut(self, rows: slice, cols: slice) -> NDArray[Any]:
+        """Return a cut of the tile with its halo, ``(h, w, bands)``; a view inside the scene."""
         y, x = self.rows[rows], self.cols[cols]
-        shape = len(y), len(x), self.values.shape[2]
         down, across = ascending_run(y), ascending_run(x)
         inner = self.values[_between(y, down), _between(x, across)]
-        pieces = [Piece(down, across, inner)]
+        if inner.shape[:2] == (len(y), len(x)):
+            return inner
+        out = np.empty_like(inner, shape=(len(y), len(x), inner.shape[2]))  # in the same layout
+        out[down, across] = inner
         for outer in _around(down, len(y)):
-            pieces.append(Piece(outer, slice(0, len(x)), self.values[y[outer, None], x]))
+            out[outer] = self.values[y[outer, None], x]
         for outer in _around(across, len(x)):
-            pieces.append(Piece(down, outer, self.values[_between(y, down), x[outer]]))
-        return Mosaic(shape, tuple(pieces))
-
-
-class Piece(NamedTuple):
-    """Some pixels of a `Mosaic`, and where they belong in it."""
-
-    rows: slice
-    cols: slice
-    values: npt.NDArray[Any]  # (h, w, bands)
-
-
-class Mosaic(NamedTuple):
-    """A rectangle of pixels, in the pieces that it comes in."""
-
-    shape: tuple[int, int, int]
-    pieces: tuple[Piece, ...]
-
-    @classmethod
-    def of(cls, values: npt.NDArray[Any]) -> Mosaic:
-        """Return the mosaic of one piece, an array ``(h, w, bands)``."""
-        height, width, bands = values.shape
-        return cls((height, width, bands), (Piece(slice(0, height), slice(0, width), values),))
-
-    def holds(self, value: float | None) -> bool:
-        """Return whether any band of any pixel has this value."""
-        return value is not None and any((p.values == value).any() for p in self.pieces)
-
-    @property
-    def bands_innermost(self) -> bool:
-        """Whether the bands of a pixel lie next to each other, in the largest piece."""
-        values = max((p.values for p in self.pieces), key=lambda v: v.size)
-        return bool(values.strides[-1] == values.itemsize)
-
-    @property
-    def whole_numbers(self) -> bool:
-        """Whether the values are integers, which are all finite."""
-        return all(p.values.dtype.kind in "biu" for p in self.pieces)
-
-    def whole(self) -> npt.NDArray[Any]:
-        """Return the rectangle as one array; a view if it has one piece."""
-        if len(self.pieces) == 1:
-            return self.pieces[0].values
-        out = np.empty(self.shape, self.pieces[0].values.dtype)
-        for rows, cols, values in self.pieces:
-            out[rows, cols] = values
+            out[down, outer] = self.values[_between(y, down), x[outer]]
         return out
 
 

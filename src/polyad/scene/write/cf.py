@@ -36,7 +36,7 @@ from xarray.backends import H5NetCDFStore
 
 from polyad.atomic import Outputs, check_room
 from polyad.scene.raster.classes import UNLABELED, ClassInfo, Target, with_classes
-from polyad.scene.raster.grid import Grid
+from polyad.scene.raster.grid import Grid, Tile
 from polyad.scene.write.frame import Array, MapFrame, Slices, Whole, check_whole
 from polyad.text import clean_name
 
@@ -224,42 +224,29 @@ class ZarrMap:
     ----------
     temporary : Path
         Folder of the array.
-    target : Path
-        The name that the store will have.
     shape : (int, int)
     dtype : dtype
     """
 
-    def __init__(
-        self, temporary: Path, target: Path, shape: tuple[int, int], dtype: np.dtype[Any]
-    ) -> None:
-        self._temporary, self._target = temporary, target
-        self._shape, self._dtype = shape, dtype
+    def __init__(self, temporary: Path, shape: tuple[int, int], dtype: np.dtype[Any]) -> None:
+        self._temporary, self._shape, self._dtype = temporary, shape, dtype
         self._chunks = _chunks(shape)
-        self._written = 0
+        self.written = 0
 
     def write(self, window: Slices, bands: Array) -> None:
         """Write ``bands`` (1, rows, columns) into ``window`` (rows, columns)."""
-        starts = [side.indices(n)[0] for side, n in zip(window, self._shape, strict=True)]
+        sides = [side.indices(n) for side, n in zip(window, self._shape, strict=True)]
+        own = Tile(*(slice(start, stop) for start, stop, _ in sides))
         spans = [
-            range(start // size, -(-(start + length) // size))
-            for start, length, size in zip(starts, bands.shape[1:], self._chunks, strict=True)
+            range(start // size, -(-stop // size))
+            for (start, stop, _), size in zip(sides, self._chunks, strict=True)
         ]
         for index in itertools.product(*spans):
-            inside, outside = [], []
-            for number, size, start, length in zip(
-                index, self._chunks, starts, bands.shape[1:], strict=True
-            ):
-                corner = number * size
-                first, last = max(corner, start), min(corner + size, start + length)
-                inside.append(slice(first - corner, last - corner))
-                outside.append(slice(first - start, last - start))
-            self._put(index, (inside[0], inside[1]), bands[0][tuple(outside)])
-        self._written += bands[0].size
-
-    def finish(self) -> None:
-        """Raise `OutputError` unless every pixel was written."""
-        check_whole(self._target, self._shape, self._written)
+            corners = zip(index, self._chunks, strict=True)
+            chunk = Tile(*(slice(k * size, (k + 1) * size) for k, size in corners))
+            common = own.common(chunk)
+            self._put(index, common.within(chunk), bands[0][common.within(own)])
+        self.written += bands[0].size
 
     def _put(self, index: tuple[int, ...], inside: Slices, ids: Array) -> None:
         temporary = self._temporary / ".".join(map(str, index))
@@ -300,9 +287,9 @@ def open_zarr(outputs: Outputs, path: Path, frame: MapFrame) -> Iterator[ZarrMap
         text = json.dumps(content, indent=2, allow_nan=False)
         (temporary / name).write_text(text + "\n", encoding="utf-8")
     dtype = ids.dtype.newbyteorder("<")
-    out = ZarrMap(temporary / MAP_NAME, path, frame.grid.shape, dtype)
+    out = ZarrMap(temporary / MAP_NAME, frame.grid.shape, dtype)
     yield out
-    out.finish()
+    check_whole(path, frame.grid.shape, out.written)
 
 
 def _description(name: str, variable: xr.Variable) -> dict[str, Any]:

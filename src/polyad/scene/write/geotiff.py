@@ -14,7 +14,7 @@ import json
 import os
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -41,7 +41,6 @@ from polyad.scene.write.frame import (
     Array,
     MapFrame,
     Slices,
-    Windows,
     category_names,
     check_whole,
 )  # fmt: skip
@@ -69,17 +68,12 @@ class Raster:
     """
 
     def __init__(
-        self,
-        working: Path,
-        temporary: Path,
-        target: Path,
-        grid: Grid,
-        bands: Bands,
+        self, working: Path, temporary: Path, target: Path, grid: Grid, bands: Bands
     ) -> None:
         self._working, self._temporary, self._target = working, temporary, target
         self._resampling = bands.resampling
         self._pending = self._written = 0
-        self._statistics = Statistics(len(bands.names)) if bands.statistics else None
+        self._statistics = bands.statistics
         self._side = block_side(len(bands.names), np.dtype(bands.dtype).itemsize)
         self._options = {"compress": "deflate", "bigtiff": "IF_SAFER"}
         if bands.dtype == "float32":
@@ -120,8 +114,6 @@ class Raster:
             )
         with self._explained():
             self.dataset.write(bands, window=Window(left, top, right - left, bottom - top))
-            if self._statistics is not None:
-                self._statistics.add(bands)
             self._written += (bottom - top) * (right - left)
             self._pending += bands.nbytes
             if self._pending >= _FLUSH_BYTES:
@@ -139,11 +131,11 @@ class Raster:
         """Make the COG and read every block of it again."""
         height, width = self.dataset.shape
         with self._explained():
-            if self._statistics is not None:
-                for k, tags in self._statistics.tags():
-                    self.dataset.update_tags(k, **tags)
             self.dataset.close()
             check_whole(self._target, (height, width), self._written)
+            if self._statistics:
+                with open_quietly(self._working, "r+", driver="GTiff") as dataset:
+                    dataset.update_stats(stats=dataset.stats(approx=False))
             if factors := overview_factors((height, width)):
                 with (
                     rasterio.Env(GDAL_TIFF_OVR_BLOCKSIZE=str(self._side)),
@@ -187,32 +179,6 @@ class Raster:
             raise
         except Exception as error:  # not all of GDAL's errors have a public base
             raise disk_full(self._target, got=f"'{error.__cause__ or error}'") from error
-
-
-class Statistics:
-    """Of the finite values of bands, under the names that GDAL and a GIS look for."""
-
-    def __init__(self, count: int) -> None:
-        self._low, self._high = np.full(count, np.inf), np.full(count, -np.inf)
-        self._sums = np.zeros((3, count))  # of ones, values and squares
-
-    def add(self, bands: Array) -> None:
-        """Add values ``(band, rows, columns)``."""
-        known = np.isfinite(bands)
-        values = np.where(known, bands, 0).astype(np.float64)
-        self._sums += [a.sum(axis=(1, 2)) for a in (known, values, values**2)]
-        low, high = np.where(known, bands, np.inf), np.where(known, bands, -np.inf)
-        self._low = np.minimum(self._low, low.min(axis=(1, 2)))
-        self._high = np.maximum(self._high, high.max(axis=(1, 2)))
-
-    def tags(self) -> Iterator[tuple[int, dict[str, str]]]:
-        """Yield the number of each band that has values, from 1, and its tags."""
-        for k, (count, total, square) in enumerate(self._sums.T.tolist()):
-            if count:
-                mean = total / count
-                found = {"MINIMUM": self._low[k], "MAXIMUM": self._high[k], "MEAN": mean}
-                found["STDDEV"] = max(square / count - mean**2, 0.0) ** 0.5
-                yield k + 1, {f"STATISTICS_{name}": f"{v:.7g}" for name, v in found.items()}
 
 
 def overview_factors(shape: tuple[int, int]) -> list[int]:
@@ -330,29 +296,31 @@ def open_bands(
         raster.discard()
 
 
-def open_geotiff(outputs: Outputs, path: Path, frame: MapFrame) -> AbstractContextManager[Windows]:
-    """Return a map of classes or of values, to be written window by window."""
-    if not frame.targets:
-        return open_classes(outputs, path, frame)
-    return open_bands(outputs, path, frame.grid, value_bands(frame.targets), companion=False)
-
-
 @contextmanager
-def open_classes(outputs: Outputs, path: Path, frame: MapFrame) -> Iterator[Raster]:
-    """Yield a class map, which stands alone: palette, nodata and names are in the TIFF's tags.
+def open_geotiff(outputs: Outputs, path: Path, frame: MapFrame) -> Iterator[Raster]:
+    """Yield a map of values, or one of classes, which stands alone: all is in the TIFF's tags.
 
-    Beside it go the names for GDAL (``.aux.xml``) and the style for QGIS (``.qml``).
+    Beside a class map go the names for GDAL (``.aux.xml``) and the style for QGIS (``.qml``).
     """
-    classes, tags = frame.classes, class_tags(frame.classes)
+    if frame.targets:
+        bands = value_bands(frame.targets)
+        with open_bands(outputs, path, frame.grid, bands, companion=False) as raster:
+            yield raster
+        return
+    classes = frame.classes
+    tags = {
+        "class_values": json.dumps([c.value for c in classes]),
+        "class_names": json.dumps([c.name for c in classes], ensure_ascii=False),
+        "class_colors": json.dumps([c.color for c in classes]),
+    }
     if (quantity := frame.attrs.get("quantity")) is not None:  # what the ids are, if no map
         tags["quantity"] = quantity
     colors = {UNLABELED: (0, 0, 0, 0)} | {c.value: (*rgb(c.color), 255) for c in classes}
-    bands = Bands(
-        ["class"], class_tables.class_dtype(classes).name, UNLABELED, tags, palette=colors
-    )
+    dtype = class_tables.class_dtype(classes).name
+    bands = Bands(["class"], dtype, UNLABELED, tags, palette=colors)
     with open_bands(outputs, path, frame.grid, bands, companion=False) as raster:
         names_temporary = outputs.temporary(f"{os.fspath(path)}.aux.xml", companion=True)
-        style_temporary = outputs.temporary(style_path(path), companion=True)
+        style_temporary = outputs.temporary(path.with_suffix(".qml"), companion=True)
         yield raster
     names_temporary.write_text(pam_xml(classes), encoding="utf-8")
     style_temporary.write_text(qml_style(classes), encoding="utf-8")
@@ -418,26 +386,11 @@ def set_bands(names: Sequence[str], rule: SetRule) -> tuple[Bands, Bands]:
     )
 
 
-def class_tags(classes: Sequence[ClassInfo]) -> dict[str, str]:
-    """Return the table of classes as GeoTIFF tags, each a JSON list."""
-    return {
-        "class_values": json.dumps([c.value for c in classes]),
-        "class_names": json.dumps([c.name for c in classes], ensure_ascii=False),
-        "class_colors": json.dumps([c.color for c in classes]),
-    }
-
-
 # --- files beside a class map --------------------------------------------------------------------
 
 # GDAL's numbers: GFT_Integer = 0, GFT_String = 2; the GFU_* usages Name, MinMax, Red .. Alpha.
-_COLUMNS = (
-    ("Value", "0", "5"),
-    ("Class", "2", "2"),
-    ("Red", "0", "6"),
-    ("Green", "0", "7"),
-    ("Blue", "0", "8"),
-    ("Alpha", "0", "9"),
-)
+_COLUMNS = (("Value", "0", "5"), ("Class", "2", "2"), ("Red", "0", "6"), ("Green", "0", "7"),
+            ("Blue", "0", "8"), ("Alpha", "0", "9"))  # fmt: skip
 
 
 def pam_xml(classes: Sequence[ClassInfo]) -> str:
@@ -465,17 +418,6 @@ def pam_xml(classes: Sequence[ClassInfo]) -> str:
             ET.SubElement(row, "F").text = str(value)
     ET.indent(root)
     return ET.tostring(root, encoding="unicode") + "\n"
-
-
-def style_path(path: Path) -> Path:
-    """Return the name under which QGIS looks for the style of a raster.
-
-    Examples
-    --------
-    >>> style_path(Path("fields.2024.tif")).name
-    'fields.2024.qml'
-    """
-    return path.with_suffix(".qml")
 
 
 def qml_style(classes: Sequence[ClassInfo]) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import math
 import os
 import struct
 import tempfile
@@ -154,50 +153,25 @@ def points_content(path: AnyPath, grid: Grid, pixels: NDArray[np.intp], fields: 
     """Return what `write_points` writes, or raise its error without writing anything."""
     ending, path = check_ending(path, "sample"), Path(path)
     _check_names(path, ending, list(fields))
-    for name, values in fields.items():
-        _check_values(path, ending, name, values)
+    texts = [*fields, *(value for values in fields.values() for value in values)]
+    if ending == ".gpkg" and any("\0" in text for text in texts if isinstance(text, str)):
+        raise OutputError(f"cannot write {path}: expected text in Unicode, got a NUL; correct it")
     remedy = "rename or take out the fields of the sample that are unlike the others"
     with told_as(OutputError, f"cannot write {path}: its fields are refused", remedy):
         return _POINT_FORMATS[ending](path, grid, pixels, fields)
 
 
 def _check_names(path: Path, ending: str, names: Sequence[str]) -> None:
-    taken = dict.fromkeys(_OWN[ending], "")
+    """Refuse fields of one name, which a GeoPackage tells apart by more than their case."""
+    taken = dict.fromkeys(_OWN[ending], "what places a point")
     for name in names:
-        if not _is_text(name, ending):
-            raise OutputError(
-                f"cannot write {path}: expected names of fields in Unicode, got "
-                f"{ascii(name)[:80]}; rename the field"
-            )
         key = name.lower() if ending == ".gpkg" or name.lower() in _OWN[ending] else name
         if key in taken:
-            other = f"the field {taken[key][:80]!r}" if taken[key] else "what places a point"
             raise OutputError(
-                f"cannot write {path}: the field {name[:80]!r} has the name of {other}; rename it, "
-                "or choose a name with another ending"
+                f"cannot write {path}: the field {name[:80]!r} has the name of {taken[key]}; "
+                "rename it, or choose a name with another ending"
             )
-        taken[key] = name
-
-
-def _check_values(path: Path, ending: str, name: str, values: Sequence[Any]) -> None:
-    for k, value in enumerate(values, start=1):
-        expected = ""
-        if isinstance(value, str) and not _is_text(value, ending):
-            expected = "text in Unicode"
-        elif ending == ".geojson" and isinstance(value, float) and not math.isfinite(value):
-            expected = "finite numbers, the only ones that JSON has"
-        if expected:
-            raise OutputError(
-                f"cannot write {path}: expected {expected}, got {ascii(value)[:80]} in the field "
-                f"{name[:80]!r} of point {k}; correct the sample"
-            )
-
-
-def _is_text(text: str, ending: str) -> bool:
-    """Whether a file can hold a text: no half of a character, nor an end within a GeoPackage."""
-    if ending == ".gpkg" and "\0" in text:
-        return False
-    return text.isascii() or not any("\ud800" <= c <= "\udfff" for c in text)
+        taken[key] = f"the field {name[:80]!r}"
 
 
 def centers(grid: Grid, pixels: NDArray[np.intp]) -> NDArray[np.float64]:
@@ -232,7 +206,7 @@ def _geojson(path: Path, grid: Grid, pixels: NDArray[np.intp], fields: Fields) -
         )
     ]
     document = {"type": "FeatureCollection", "features": features}
-    return json.dumps(document, ensure_ascii=False).encode()
+    return json.dumps(document, ensure_ascii=False, allow_nan=False).encode()
 
 
 def _geopackage(path: Path, grid: Grid, pixels: NDArray[np.intp], fields: Fields) -> bytes:

@@ -22,7 +22,7 @@ from polyad.errors import InputError
 from polyad.scene.files.paths import NPY_HEAD, check_distinct, check_ending, set_paths
 from polyad.scene.raster import classes as class_tables
 from polyad.scene.raster.classes import ClassInfo, Target
-from polyad.scene.raster.grid import Grid, grid_of
+from polyad.scene.raster.grid import Grid
 from polyad.scene.raster.labels import Labels
 from polyad.scene.raster.windows import BLOCK
 from polyad.scene.write import geotiff
@@ -61,36 +61,10 @@ def write_map(path: AnyPath, class_map: xr.DataArray) -> None:
     array = labels.array
     frame = MapFrame(labels.grid, labels.classes, coords=array.coords, attrs=array.attrs)
     with replacing_together() as outputs, open_map(outputs, Path(path), frame) as out:
-        for rows, ids in _strips(array):
-            out.write((rows, slice(None)), checked_ids(ids, labels.classes)[np.newaxis])
-
-
-def write_probabilities(path: AnyPath, proba: xr.DataArray, dtype: str = "float32") -> None:
-    """Write class probabilities as a GeoTIFF with one band for each class, named after it.
-
-    Parameters
-    ----------
-    path : path-like
-        The file to write, ending in ``.tif``.
-    proba : xarray.DataArray of float, dims (y, x, class)
-        Probabilities; NaN where the scene was not mapped. The names are those of its ``class``
-        coordinate, or else of the attribute ``class_names``.
-    dtype : {"float32", "uint8"}
-        ``float32`` marks unmapped pixels by NaN. ``uint8`` takes a quarter of the room: it keeps
-        round(254 p), with the scale 1/254 in the file, and marks unmapped pixels by 255.
-    """
-    check_ending(path, "file of probabilities")
-    if set(proba.dims) != {"y", "x", "class"}:
-        raise InputError(f"probabilities have dims ('y', 'x', 'class'), got {proba.dims}")
-    proba = proba.transpose("y", "x", "class")
-    bands = geotiff.probability_bands(_class_names(proba), dtype)
-    with (
-        replacing_together() as outputs,
-        geotiff.open_bands(outputs, path, grid_of(proba), bands) as out,
-    ):
-        for rows, strip in _strips(proba):
-            encoded = geotiff.encode_probabilities(strip, dtype)
-            out.write((rows, slice(None)), np.moveaxis(encoded, -1, 0))
+        for top in range(0, array.sizes["y"], BLOCK):  # one row of GeoTIFF blocks at a time
+            rows = slice(top, min(top + BLOCK, array.sizes["y"]))
+            ids = checked_ids(array.isel(y=rows).values, labels.classes)
+            out.write((rows, slice(None)), ids[np.newaxis])
 
 
 def open_map(outputs: Outputs, path: Path, frame: MapFrame) -> AbstractContextManager[Windows]:
@@ -126,7 +100,9 @@ class MapWriter:
     probabilities : path-like, optional
         Where to write the probabilities; None for no probabilities.
     probability_dtype : {"float32", "uint8"}
-        See `write_probabilities`; the uncertainty of classes has it too.
+        Of the probabilities and the uncertainty of classes: ``float32`` marks unmapped pixels by
+        NaN; ``uint8`` takes a quarter of the room: it keeps round(254 p), with the scale 1/254 in
+        the file, and marks unmapped pixels by 255.
     uncertainty : path-like, optional
         Where to write how uncertain each pixel's class is, see `polyad.map_file`, or the standard
         deviations of values.
@@ -301,23 +277,3 @@ _FORMATS: dict[str, Callable[[Outputs, Path, MapFrame], AbstractContextManager[W
     ".zarr": open_zarr,
     ".npy": _open_npy,
 }
-
-
-def _strips(raster: xr.DataArray) -> Iterator[tuple[slice, Array]]:
-    """Yield rows and values of ``raster``, one row of GeoTIFF blocks at a time."""
-    for top in range(0, raster.sizes["y"], BLOCK):
-        rows = slice(top, min(top + BLOCK, raster.sizes["y"]))
-        yield rows, raster.isel(y=rows).values
-
-
-def _class_names(proba: xr.DataArray) -> list[str]:
-    given = proba["class"].values if "class" in proba.coords else proba.attrs.get("class_names")
-    if given is None:
-        given = [f"class {k + 1}" for k in range(proba.sizes["class"])]
-    names = [str(name) for name in np.atleast_1d(given)]
-    if len(names) != proba.sizes["class"]:
-        raise InputError(
-            f"probabilities of {proba.sizes['class']} classes carry {len(names)} class names; "
-            "name each class once"
-        )
-    return names
