@@ -135,7 +135,8 @@ class Raster:
             check_whole(self._target, (height, width), self._written)
             if self._statistics:
                 with open_quietly(self._working, "r+", driver="GTiff") as dataset:
-                    dataset.update_stats(stats=dataset.stats(approx=False))
+                    found = dataset.stats(approx=False)
+                    dataset.update_stats(stats=found, indexes=list(dataset.indexes))
             if factors := overview_factors((height, width)):
                 with (
                     rasterio.Env(GDAL_TIFF_OVR_BLOCKSIZE=str(self._side)),
