@@ -337,7 +337,7 @@ def test_another_tab_hears_of_an_answer(blind_page):
         ),
         (
             lambda table: [row | {"x": float(row["x"]) + 300} for row in table],
-            "drawn from a map on another grid",
+            "of a map on another grid",
         ),
         (lambda table: [], "expected the points of a sample, the file has none"),
     ],

@@ -215,10 +215,10 @@ def test_a_lazy_map_is_that_of_map_scene(folder):
 
 def test_the_page_maps_tiles_as_the_whole(folder, tmp_path):
     pytest.importorskip("fastapi")
-    from polyad.app import Settings, prepare
+    from polyad.app import TrainSettings, prepare
 
     scene = open_scene(folder / "broken.tif")
-    options = {"journal": tmp_path / "j", "settings": Settings(preset="fast")}
+    options = {"journal": tmp_path / "j", "settings": TrainSettings(preset="fast")}
     with pytest.warns(PolyadWarning, match="2 labels lie where the scene has no data"):
         page = prepare(scene, open_labels(folder / "labels.tif"), **options).start()
     try:

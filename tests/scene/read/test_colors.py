@@ -102,7 +102,7 @@ def test_style_that_declares_entities_is_refused(tmp_path: Path, text: str) -> N
 def test_file_that_is_far_too_large_is_refused(tmp_path: Path) -> None:
     with (tmp_path / "c.csv").open("wb") as file:
         file.truncate(10 * 2**30)
-    with pytest.raises(SceneError, match="got another file"):
+    with pytest.raises(SceneError, match="it is another file"):
         read_colors(tmp_path / "c.csv")
 
 

@@ -37,7 +37,6 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from polyad.errors import SceneError, SceneMismatch, warn_user
-from polyad.safe_open import open_regular
 from polyad.scene.files.paths import no_file
 from polyad.scene.raster.classes import (
     EXACT_NAMES,
@@ -50,7 +49,7 @@ from polyad.scene.raster.classes import (
     is_color,
     with_classes,
 )
-from polyad.scene.raster.guards import human_bytes, listing
+from polyad.scene.raster.guards import listing
 from polyad.scene.raster.labels import (
     Labels,
     folded_name,
@@ -58,7 +57,7 @@ from polyad.scene.raster.labels import (
     merge_labels,
     recolored,
 )
-from polyad.scene.read.formats.sidecars import read_pam, read_xml
+from polyad.scene.read.formats.sidecars import read_pam, read_text, read_xml
 from polyad.text import from_csv_cell
 
 # What files tell of names and colors: readers return two dictionaries, id -> name and
@@ -445,12 +444,7 @@ def with_legend(
 
 
 def _text_rows(path: Path) -> Iterator[tuple[str, str]]:
-    with open_regular(path) as file:
-        content = file.read(MAX_BYTES + 1)
-    if len(content) > MAX_BYTES:
-        most = human_bytes(MAX_BYTES)
-        raise SceneError(f"{path}: expected a table of colors of at most {most}, got another file")
-    text = content.decode("utf-8-sig", errors="replace").replace("\0", "")
+    text = read_text(path, "a table of colors", MAX_BYTES).replace("\0", "")
     first = True
     for number, line in enumerate(map(str.strip, text.splitlines()), start=1):
         if not line or line.startswith(("#", "INTERPOLATION:")):

@@ -13,7 +13,7 @@ import json
 import re
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
@@ -545,7 +545,15 @@ def class_annotations(features: Features, field: str | None = None) -> list[Anno
         return annotations
     column = features.class_column(field)
     style = _style(features, column.name)
-    annotations = column.of_features([_styled(value, style) for value in column.values])
+    distinct = []
+    for value in column.values:
+        label = label_of(value)
+        color, name = style.get(str(value), style.get(label, ("", "")))
+        # Beside a number, the legend says what the number means
+        distinct.append(
+            Annotation(label, name if label.isdecimal() and name != label else "", color)
+        )
+    annotations = column.of_features(distinct)
     empty = annotations.count(None)
     if features.points is None:
         pairs = zip(annotations, features.parts, strict=True)
@@ -590,13 +598,6 @@ def _recorded(features: Features, named: Sequence[str]) -> list[Annotation | Non
         return [None] * len(features)
     codes = zip(*(columns[name].codes.tolist() for name in fields), strict=True)
     return [annotation_of(*each) for each in codes]
-
-
-def _styled(value: Any, style: Mapping[str, tuple[str, str]]) -> Annotation:
-    label = label_of(value)
-    color, name = style.get(str(value), style.get(label, ("", "")))
-    # Beside a number, the legend says what the number means.
-    return Annotation(label, name if label.isdecimal() and name != label else "", color)
 
 
 def _style(features: Features, field: str) -> dict[str, tuple[str, str]]:
