@@ -181,7 +181,7 @@ def test_no_upload_is_parsed_outside_of_the_confined_process(scene, monkeypatch,
     def parse(*_, **__):
         raise AssertionError("parsed here")
 
-    for name in ("read_file", "read_labeled", "read_label_raster", "unpacked"):
+    for name in ("read_file", "read_drawn", "read_label_raster", "unpacked"):
         monkeypatch.setattr(uploads, name, parse)
     asked = []
     monkeypatch.setattr(sandbox, "run", lambda *given, **_: asked.append(given) or (None, ()))

@@ -16,11 +16,12 @@ import ipaddress
 import logging
 import secrets
 from collections.abc import Awaitable, Callable, MutableMapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 import h11
-from starlette.datastructures import Headers
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse
 from uvicorn.protocols.http.h11_impl import H11Protocol
@@ -88,7 +89,9 @@ class AccessPolicy:
         if name in LOOPBACK or name == self.host:
             return True
         # Listening on every address of the machine: any address, but no name, which can be rebound.
-        return self.host in ("0.0.0.0", "::") and _is_address(name)
+        with suppress(ValueError):
+            return self.host in ("0.0.0.0", "::") and bool(ipaddress.ip_address(name.strip("[]")))
+        return False
 
     def allows_origin(self, value: str) -> bool:
         """Tell whether an Origin header is this server's own.
@@ -179,14 +182,10 @@ class AccessControl:
     def _with_headers(self, send: Send) -> Send:
         async def sent(message: Message) -> None:
             if message["type"] == "http.response.start":
-                extra = {"content-security-policy": self.policy.content_security_policy, **_HEADERS}
-                names = {name for name, _ in message["headers"]}
-                if b"cache-control" not in names:
-                    extra["cache-control"] = "no-store"
-                message["headers"] = [
-                    *message["headers"],
-                    *((k.encode(), v.encode()) for k, v in extra.items()),
-                ]
+                headers = MutableHeaders(scope=message)
+                headers["content-security-policy"] = self.policy.content_security_policy
+                headers.update(_HEADERS)
+                headers.setdefault("cache-control", "no-store")
             await send(message)
 
         return sent
@@ -194,14 +193,6 @@ class AccessControl:
 
 class TooLarge(Exception):
     """A request has more bytes than allowed; the application answers 413."""
-
-
-def _is_address(name: str) -> bool:
-    try:
-        ipaddress.ip_address(name.strip("[]"))
-    except ValueError:
-        return False
-    return True
 
 
 class TimedConnection(H11Protocol):

@@ -418,7 +418,10 @@ def suggest(spectra: Array, uncertainty: Array, labeled: Array, n: int) -> npt.N
     scale = both.std(axis=0)
     both = (both - both.mean(axis=0)) / np.where(scale > 0, scale, 1.0)
     x, known = both[: len(spectra)], both[len(spectra) :]
-    distance = _nearest(x, known) if len(known) else np.ones(len(x))
+    distance = np.ones(len(x))
+    if len(known):  # to the nearest labeled one
+        square = (x**2).sum(axis=1)[:, None] + (known**2).sum(axis=1) - 2 * x @ known.T
+        distance = np.sqrt(np.maximum(square.min(axis=1), 0.0))
     near = float(np.median(distance)) / 2 or 1.0  # closer than this counts as similar to a label
     chosen = np.empty(n, np.intp)
     left = np.ones(len(x), bool)
@@ -428,9 +431,3 @@ def suggest(spectra: Array, uncertainty: Array, labeled: Array, n: int) -> npt.N
         chosen[k], left[best] = best, False
         distance = np.minimum(distance, np.sqrt(((x - x[best]) ** 2).sum(axis=1)))
     return chosen
-
-
-def _nearest(x: Array, known: Array) -> Array:
-    """Return the distance of each row of ``x`` to the nearest row of ``known``."""
-    square = (x**2).sum(axis=1)[:, None] + (known**2).sum(axis=1) - 2 * x @ known.T
-    return np.sqrt(np.maximum(square.min(axis=1), 0.0))

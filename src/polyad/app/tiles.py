@@ -115,13 +115,8 @@ def map_tile(ids: Array, classes: Sequence[ClassInfo], level: int, row: int, col
 
 def uncertainty_tile(uncertainty: Array, level: int, row: int, col: int) -> bytes:
     """Return a tile of uncertainty, uint8 with 0 for "not mapped", as PNG."""
-    tile = uncertainty[tile_slices(uncertainty.shape, level, row, col)]
-    return encode_indexed(tile, _ramp())
-
-
-def _ramp() -> list[RGBA]:
-    shares = np.linspace(0, 1, 255)
-    stops = [position for position, _ in RAMP]
+    shares, stops = np.linspace(0, 1, 255), [position for position, _ in RAMP]
     channels = [np.interp(shares, stops, [color[k] for _, color in RAMP]) for k in range(4)]
-    colors = np.rint(np.stack(channels, axis=1)).astype(int)
-    return [(0, 0, 0, 0), *((int(r), int(g), int(b), int(a)) for r, g, b, a in colors)]
+    ramp = np.rint(np.stack(channels, axis=1)).astype(int)
+    colors = [(0, 0, 0, 0), *((int(r), int(g), int(b), int(a)) for r, g, b, a in ramp)]
+    return encode_indexed(uncertainty[tile_slices(uncertainty.shape, level, row, col)], colors)

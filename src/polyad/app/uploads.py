@@ -75,9 +75,23 @@ def read_upload(content: bytes, kind: str, scene: xr.DataArray, beside: str = ""
             folder = Path(name).resolve()
             for ending, part in files.items():
                 (folder / f"upload.{ending}").write_bytes(part)
-            return _read_confined(folder / f"upload.{kind}", grid_of(scene))
+            grid = grid_of(scene)
+            memory = MEMORY + _BYTES_PER_PIXEL * grid.shape[0] * grid.shape[1]
+            try:
+                values, classes = sandbox.run(
+                    f"{__name__}:read_file", folder / f"upload.{kind}", grid, memory // 2,
+                    name="the file", limits=sandbox.Limits(memory, SECONDS, written=_UNPACKED),
+                    files=[folder], scratch=folder,
+                )  # fmt: skip
+            except (PolyadError, RuntimeError) as error:
+                # The temporary folder means nothing to the user
+                text = str(error).replace(f"{folder}/", "").replace(str(folder), "")
+                if not isinstance(error, PolyadError):
+                    text = f"the file cannot be read ({text[:200]}); save it again"
+                raise InputError(text[:1000]) from error
     finally:
         _slots.release()
+    return with_classes(xr.DataArray(values, dims=("y", "x")), classes)
 
 
 def _split(content: bytes, kind: str, beside: str) -> dict[str, bytes]:
@@ -95,23 +109,6 @@ def _split(content: bytes, kind: str, beside: str) -> dict[str, bytes]:
         files[ending] = content[start : start + size]
         start += size
     return files
-
-
-def _read_confined(path: Path, grid: Grid) -> xr.DataArray:
-    memory = MEMORY + _BYTES_PER_PIXEL * grid.shape[0] * grid.shape[1]
-    limits = sandbox.Limits(memory, SECONDS, written=_UNPACKED)
-    try:
-        values, classes = sandbox.run(
-            f"{__name__}:read_file", path, grid, memory // 2,
-            name="the file", limits=limits, files=[path.parent], scratch=path.parent,
-        )  # fmt: skip
-    except (PolyadError, RuntimeError) as error:
-        # The temporary folder means nothing to the user
-        said = str(error).replace(f"{path.parent}/", "").replace(str(path.parent), "")
-        if isinstance(error, PolyadError):
-            raise InputError(said[:1000]) from error
-        raise InputError(f"the file cannot be read ({said[:200]}); save it again") from error
-    return with_classes(xr.DataArray(values, dims=("y", "x")), classes)
 
 
 def read_file(

@@ -112,10 +112,8 @@ def find_scenes(patterns: Sequence[str]) -> list[str]:
     """
     scenes: dict[str, None] = {}  # in order, each once
     for pattern in patterns:
-        if Path(pattern).exists() or not any(c in pattern for c in "*?["):
-            scenes[pattern] = None
-            continue
-        matches = sorted(glob(pattern, recursive=True))  # noqa: PTH207 - may be absolute
+        named = Path(pattern).exists() or not any(c in pattern for c in "*?[")
+        matches = [pattern] if named else sorted(glob(pattern, recursive=True))  # noqa: PTH207
         if not matches:
             raise SceneError(f"{pattern}: no file matches this pattern; check it with ls")
         scenes |= dict.fromkeys(matches)
