@@ -80,13 +80,13 @@ class Change:
 
     def then(self, later: Change) -> Change:
         """Return this change followed by a later one as a single change."""
-        both: list[Any] = []
+        both: list[dict[Any, Any]] = []
         for first, second in ((self.labels, later.labels), (self.classes, later.classes)):
             changed: dict[Any, Any] = {**first}
             for key, (old, new) in second.items():
                 changed[key] = (changed.get(key, (old, new))[0], new)
             both.append(changed)
-        return Change(*both, self.stroke)
+        return Change(both[0], both[1], self.stroke)
 
 
 class LabelState:

@@ -126,15 +126,15 @@ class View:
         """
         sides = {}
         for name, length in zip(("rows", "cols"), shape, strict=True):
-            value = message.get(name)
+            value: Any = message.get(name)
             whole = isinstance(value, list) and [type(v) for v in value] == [int, int]
             if not whole or not 0 <= value[0] < value[1] <= length:
                 raise InputError(
                     f"{name} must be two whole numbers that rise between 0 and {length}"
                 )
-            sides[name] = slice(*value)
+            sides[name] = slice(value[0], value[1])
         scale = message.get("scale")
-        if type(scale) not in (int, float) or not 1e-6 < scale < 1e6:
+        if not isinstance(scale, int | float) or scale is True or not 1e-6 < scale < 1e6:
             raise InputError("scale must be a number above 0: screen pixels for each scene pixel")
         return cls(Tile(**sides), float(scale))
 
