@@ -142,7 +142,7 @@ def test_training_learns_merged_classes_and_keeps_their_colors(
         (["--colors", "other.csv"], "no class is called 'rye'"),
         (["--colors", "o.qml", "--out", "o.tif"], "it is the input o.qml"),
         (["--uncertainty", "u.png"], "expected a name ending in .tif"),
-        (["--uncertainty", "map.tif"], "need a file each"),
+        (["--uncertainty", "map.tif"], "one would replace the other"),
     ],
 )
 @pytest.mark.parametrize("many", [False, True], ids=["one", "many"])

@@ -107,7 +107,7 @@ def test_a_file_of_someone_else_is_kept_and_every_file_has_its_name(place, tmp_p
     given = (place / "m.polyad", place / "scene.tif", "--out", tmp_path / "map.tif")
     given += ("--coverage", 0.9)
     assert run("map", *given, "--probabilities", tmp_path / "map_sets.tif") == 2
-    assert "need a file each" in capsys.readouterr().err
+    assert "one would replace the other" in capsys.readouterr().err
     assert not files(tmp_path)
     (tmp_path / "map_sets.tif").write_text("my notes")
     assert run("map", *given) == 2

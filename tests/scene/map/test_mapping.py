@@ -315,7 +315,7 @@ def test_what_cannot_be_mapped_is_refused_in_one_sentence(model, options, error,
     ("name", "probabilities", "words"),
     [("map.xyz", None, "'.xyz'"), ("map", None, "'no ending'"), ("no/map.tif", None, "no such f"),
      ("map.png", "p.png", "'.png'"), ("map.tif", "p.npy", "'.npy'"),
-     ("map.tif", "no/p.tif", "no such folder"), ("map.tif", "map.tif", "need a file each")],
+     ("map.tif", "no/p.tif", "no such folder"), ("map.tif", "map.tif", "replace the other")],
 )  # fmt: skip
 def test_an_output_that_cannot_be_written_is_refused_before_mapping(
     tmp_path, monkeypatch, name, probabilities, words

@@ -183,17 +183,6 @@ def set_paths(class_map: str | os.PathLike[str]) -> dict[str, Path]:
     return {what: path.with_name(path.stem + name) for what, name in names.items()}
 
 
-def check_distinct(*outputs: Path | None) -> None:
-    """Raise `OutputError` if two outputs of one map have the same name."""
-    names = [path.absolute() for path in outputs if path is not None]
-    if len(set(names)) < len(names):
-        raise OutputError(
-            "map, probabilities, uncertainty and sets need a file each, got "
-            f"{', '.join(str(path) for path in outputs if path is not None)}; choose another name "
-            "for one of them"
-        )
-
-
 def check_names_differ(outputs: Iterable[tuple[str, str | os.PathLike[str]]]) -> None:
     """Raise `OutputError` if one output, such as ("report", path), would replace another."""
     seen: dict[Path, str] = {}

@@ -312,7 +312,7 @@ class MapPlan:
     def check_outputs(self) -> None:
         """Raise `OutputError` before any work, if its result could not be written."""
         outputs, source = self.request.outputs(self.path), self.scene.source
-        paths.check_distinct(*outputs.values())
+        paths.check_names_differ(outputs.items())
         for what, path in outputs.items():
             paths.check_output(path, what)
             paths.check_apart(path, [source] if source else [], what)

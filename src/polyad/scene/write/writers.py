@@ -19,7 +19,7 @@ from rasterio.crs import CRS
 
 from polyad.atomic import Outputs, replacing_together
 from polyad.errors import InputError
-from polyad.scene.files.paths import NPY_HEAD, check_distinct, check_ending, set_paths
+from polyad.scene.files.paths import NPY_HEAD, check_ending, check_names_differ, set_paths
 from polyad.scene.raster import classes as class_tables
 from polyad.scene.raster.classes import ClassInfo, Target
 from polyad.scene.raster.grid import Grid
@@ -154,7 +154,8 @@ class MapWriter:
         self._set_paths = [] if sets is None else list(set_paths(self.path).values())
         if targets:
             check_ending(path, "map of a regression target")
-        check_distinct(self.path, self.probabilities, self.uncertainty, *self._set_paths)
+        files = (self.path, self.probabilities, self.uncertainty, *self._set_paths)
+        check_names_differ(("output", path) for path in files if path is not None)
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:
