@@ -11,7 +11,7 @@ import os
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from math import prod
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -22,10 +22,6 @@ from polyad.core.contract import dense_weight, khatri_rao
 from polyad.core.plan import TRACED_BATCH, Groups, plan_inner
 from polyad.errors import InputError
 from polyad.estimators.parameters import Array
-
-if TYPE_CHECKING:
-    from polyad.estimators.base import RankREstimator
-    from polyad.estimators.regressor import RankRRegressor
 
 OPSET = 17
 IR_VERSION = 8  # the lowest that goes with it: older runtimes read it too
@@ -210,14 +206,14 @@ def add_classes(
     graph.add("Gather", graph.constant(classes, exact=True), best, name=label, axis=0)
 
 
-def add_values(graph: Graph, outputs: str, model: RankRRegressor, name: str) -> None:
+def add_values(graph: Graph, outputs: str, model: Any, name: str) -> None:
     """Append what brings standardized outputs back to the targets' scale."""
     scaled = graph.add("Mul", outputs, model.target_scale_)
     y = graph.add("Add", scaled, model.target_mean_)
     graph.reshape(y, [-1] if model._one_target else [0, -1], name=name)
 
 
-def add_network(graph: Graph, x: str, model: RankREstimator) -> str:
+def add_network(graph: Graph, x: str, model: Any) -> str:
     """Append standardization and network: ``(n, I_1, ..., I_D)`` to outputs ``(n, C)``.
 
     The mean is subtracted from the samples; what they are divided by goes into the factors, in
