@@ -8,6 +8,7 @@ tell the size of the object it lies in (Benediktsson et al., IEEE TGRS 43(3), 48
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -52,7 +53,9 @@ def morphological_profiles(
     >>> bool((np.diff(profiles, axis=-1) <= 0).all())  # from the closings down to the openings
     True
     """
-    from skimage import morphology  # slow to import
+    import skimage.morphology  # slow to import
+
+    morphology: Any = skimage.morphology  # has no types
 
     known = Scene.of(scene)
     if not 1 <= components <= known.bands.count:

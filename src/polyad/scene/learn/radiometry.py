@@ -148,7 +148,7 @@ def radiometry_of(scene: Scene, pixels: Array) -> Radiometry | None:
     some = evenly(np.asarray(pixels, np.intp).reshape(-1, 2), SAMPLE)
     if light is None or not len(some):
         return None
-    spectra = extract_patches(scene, *some.T, window=1)[:, 0, 0]
+    spectra = extract_patches(scene, some[:, 0], some[:, 1], window=1)[:, 0, 0]
     spectra = spectra[valid_pixels(spectra, scene.nodata)].astype(np.float64)
     if not len(spectra):
         return None
