@@ -17,7 +17,8 @@ from typing import Any
 
 import numpy as np
 from PIL import Image
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Page as BrowserPage
 
 from polyad.app import prepare, prepare_check
 from polyad.app.checklist import CheckWorkspace
@@ -71,7 +72,7 @@ def show_files(browser: Browser, place: Path, folder: Path) -> None:
     save(tab, size, folder / "report.jpg")
 
 
-def save(tab: Page, size: tuple[int, int], path: Path) -> None:
+def save(tab: BrowserPage, size: tuple[int, int], path: Path) -> None:
     """Save what a tab shows, and close it."""
     picture = Image.open(io.BytesIO(tab.screenshot())).convert("RGB")
     picture.resize(size, Image.Resampling.LANCZOS).save(path, quality=85, optimize=True)
@@ -81,7 +82,7 @@ def save(tab: Page, size: tuple[int, int], path: Path) -> None:
 def shoot(browser: Browser, page: Page, name: str, path: Path) -> None:
     """Save one picture of a page."""
     context, size = SHOTS[name]
-    tab: Page = browser.new_context(**context).new_page()
+    tab: BrowserPage = browser.new_context(**context).new_page()
     tab.goto(page.url)
     if isinstance(page.workspace, CheckWorkspace):
         tab.wait_for_selector("#choices button")

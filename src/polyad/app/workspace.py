@@ -69,8 +69,9 @@ class ScenePage:
         nodata: float | None = None,
     ) -> None:
         self.source = str(scene) if isinstance(scene, str | PathLike) else None
-        path = isinstance(scene, str | PathLike)
-        opened = open_scene(scene, nodata=nodata) if path else scene
+        opened = scene
+        if isinstance(opened, str | PathLike):
+            opened = open_scene(opened, nodata=nodata)
         self.scene = usable_bands(restrict_scene(opened, mask=mask, bbox=bbox))
         if self.source is None:
             self.name = str(self.scene.attrs.get("title") or self.scene.name or "scene")

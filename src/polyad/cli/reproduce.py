@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -72,7 +72,7 @@ def reproduce(
         raise InputError(f"{out / 'paper.md'} is not a page of polyad reproduce; pass --force")
     from polyad import experiments
 
-    given = {
+    given: dict[str, Any] = {
         "scene": scene,
         "model": model,
         "samples_per_class": samples_per_class,

@@ -177,10 +177,12 @@ def _described_bands(
     good = about.get("good")
     good = np.ones(total, bool) if good is None or not good.any() else good
     if pixels.dtype.kind == "f" or nodata is not None:
-        middle = [slice(max(0, (n - SIDE) // 2), min(n, (n + SIDE) // 2)) for n in pixels.shape[:2]]
+        rows, cols = (
+            slice(max(0, (n - SIDE) // 2), min(n, (n + SIDE) // 2)) for n in pixels.shape[:2]
+        )
         usable = np.zeros(total, bool)
         with suppress(PolyadError, OSError, ValueError), np.errstate(over="ignore"):
-            window = pixels.read(*middle, np.arange(total))
+            window = pixels.read(rows, cols, np.arange(total))
             measured = np.isfinite(window.astype(np.float32)) & (window != nodata)
             usable = measured.any(axis=(0, 1))
         if not usable[good].all():  # a band without data, or no data in the middle: look further

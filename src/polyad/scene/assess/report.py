@@ -215,7 +215,7 @@ def mapped_areas(class_map: xr.DataArray) -> dict[str, Any]:
         }
         for info in class_table(class_map)
     ]
-    covered = {"pixels": total, "without_class": class_map.size - total}
+    covered: dict[str, float | None] = {"pixels": total, "without_class": class_map.size - total}
     covered |= {"hectares": float(hectares.sum()) if known else None}
     return {**covered, "classes": rows, "note": "" if known else note}
 

@@ -382,9 +382,9 @@ def score_sets(
     members = set_members(proba, rule) == 1
     held, sizes = members[np.arange(len(column)), column], members.sum(axis=1)
     support = np.bincount(column, minlength=len(classes))
-    by_class = [
+    held_share, mean_sizes = (
         _share(np.bincount(column, weights=values, minlength=len(classes)), support)
         for values in (held, sizes)
-    ]
+    )
     means = float(held.mean()), float(sizes.mean())
-    return SetScores(rule.coverage, *means, tuple(classes), *by_class, support)
+    return SetScores(rule.coverage, *means, tuple(classes), held_share, mean_sizes, support)

@@ -170,7 +170,7 @@ def train(
         drawn = per_class(labels, samples_per_class, random_state, border=border, window=side)
         pixels = drawn.train
     elif border == "drop":
-        pixels = pixels[interior(*pixels.T, labels.shape, side)]
+        pixels = pixels[interior(pixels[:, 0], pixels[:, 1], labels.shape, side)]
     model = train_on(
         known,
         labels,

@@ -93,7 +93,8 @@ def block_classifier(
     the numbers themselves, with their standard deviations if ``probabilities`` are asked for; see
     `value_sheet`. The pieces of a tile are shared out among as many threads as torch has.
     """
-    sheet, answering = class_sheet, model
+    sheet: Callable[..., Any] = class_sheet
+    answering = model
     if (fit := model.values) is not None:
         sheet = value_sheet
         if fit.folds and not probabilities:  # no more outputs and hidden units than a map takes

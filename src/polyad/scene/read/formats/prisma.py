@@ -80,7 +80,7 @@ class PrismaSource:
         chosen = [self.bands[b] for b in bands]
         with hdf.open_hdf5(self.path) as file:
             stored = self._stored(file, rows, cols, chosen)
-            outside: NDArray[np.bool_] = ~stored.any(axis=2)  # (rows, cols)
+            outside = np.asarray(~stored.any(axis=2))  # (rows, cols)
             # A dark pixel may be 0 in the chosen bands; outside the strip all bands are 0.
             if outside.any() and len(bands) < len(self.bands):
                 step = max(1, _STRIP_BYTES // (2 * outside.shape[1] * len(self.bands)))
