@@ -231,9 +231,9 @@ class RankRClassifier(SoftmaxClassifierMixin, RankREstimator):
         multilabel = _is_multilabel(y) if first else self.multilabel_
         if first and classes is None and not multilabel:
             raise InputError("classes must be passed on the first call to partial_fit")
-        changed = classes is not None and not first and {*np.unique(np.asarray(classes))} != {*self.classes_}
-        if changed:
-            raise InputError(f"classes must stay {self.classes_!r}, got {np.unique(np.asarray(classes))!r}")
+        given = None if classes is None else np.unique(np.asarray(classes))
+        if given is not None and not first and {*given} != {*self.classes_}:
+            raise InputError(f"classes must stay {self.classes_!r}, got {given!r}")
         with self._all_or_nothing():
             if first:
                 self.multilabel_ = multilabel
