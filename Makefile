@@ -12,7 +12,7 @@ TORCH_INDEX ?=
 # One thread per test process: two processes on two cores beat two processes of two threads.
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
-.PHONY: demo test test-all lint ruff spelling page types unit browser coverage docs package bench attacks fuzz \
+.PHONY: demo test test-all lint ruff spelling words page types unit browser coverage docs package bench attacks fuzz \
     check-oldest lock audit qgis-plugin test-qgis clean
 
 # Writes to polyad-demo/, which git ignores.
@@ -25,7 +25,7 @@ test: lint types unit
 test-all: lint types
 	$(MAKE) unit TIER=
 
-lint: ruff spelling page
+lint: ruff spelling words page
 
 # Files that git tracks are checked, so that your maps, notebooks and environments may lie beside
 # them. A source archive has no git: there, the folders of the second argument are.
@@ -38,6 +38,11 @@ ruff: $(VENV)/.ready
 
 spelling: $(VENV)/.ready
 	$(call tracked,.,$(FOLDERS) *.md) $(BIN)/codespell
+
+# Phrases with a better word, in what users read
+words: $(VENV)/.ready
+	$(call tracked,'*.md' 'src/*' 'integrations/*' 'benchmarks/*.py' 'tools/*.py',$(FOLDERS) *.md) \
+	    $(BIN)/python tools/words.py
 
 # The labeling page's scripts: eslint, and TypeScript over their JSDoc types. Where npm is missing,
 # or has no network for its first install, they are left out with a note.

@@ -1,4 +1,4 @@
-"""How a map holds in another light, on other ground, and with corrupt pixels.
+"""How a map holds after a radiometric shift, on other ground, and with corrupt pixels.
 
     python -m benchmarks.shifted [--seeds 10] [--first 0] [--pavia FILE] [--potsdam FOLDER]
 
@@ -159,7 +159,7 @@ def same_ground(bench: Bench, seed: int, kind: tuple[str, str]) -> Iterator[Reco
 
 
 def other_ground(bench: Bench, seed: int, kind: tuple[str, str]) -> Iterator[Record]:
-    """Train on one half, and map the other half as it is and in another light."""
+    """Train on one half, and map the other half as it is and radiometrically shifted."""
     height, width = bench.labels.shape
     halves = {"top to bottom": np.arange(height)[:, None] < height // 2}
     halves["left to right"] = np.arange(width)[None, :] < width // 2
@@ -219,8 +219,12 @@ def _on_both_sides(labels: Array, near: Array) -> Array:
 
 Protocol = Callable[[Bench, int, tuple[str, str]], Iterator[Record]]
 PROTOCOLS: dict[str, tuple[Protocol, tuple[tuple[str, str], ...], str]] = {
-    "same ground": (same_ground, (FAST, OTHERS, HERE), "The same scene in another light"),
-    "other ground": (other_ground, (FAST, OTHERS), "The other half of a scene, in another light"),
+    "same ground": (same_ground, (FAST, OTHERS, HERE), "The same scene after a radiometric shift"),
+    "other ground": (
+        other_ground,
+        (FAST, OTHERS),
+        "The other half of a scene, after a radiometric shift",
+    ),
     "corrupt": (corrupted, (FAST, OTHERS, HERE), "Corrupt pixels"),
 }
 

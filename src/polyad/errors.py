@@ -1,4 +1,4 @@
-"""What polyad raises: one sentence that says what, wanted, got and remedy."""
+"""What polyad raises: errors that say what, expected, got and remedy."""
 
 from __future__ import annotations
 

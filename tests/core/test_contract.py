@@ -189,7 +189,7 @@ def test_rebuilt_weight_of_an_order_two_layer_has_matrix_rank_r():
 
 def test_transposed_samples_are_refused_even_when_the_sizes_multiply_out():
     factors = [torch.ones(1, 1, 2), torch.ones(1, 1, 3)]
-    message = r"factors fit samples of \(2, 3\), got samples of \(3, 2\)"
+    message = r"factors expect samples of \(2, 3\), got \(3, 2\)"
     with pytest.raises(InputError, match=message):
         cp_inner(torch.ones(1, 3, 2), factors)
     with pytest.raises(InputError, match=message):

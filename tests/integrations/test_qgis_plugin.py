@@ -262,7 +262,7 @@ def test_cancel_ends_the_command_and_lets_it_clean_up(tmp_path):
     ended, _ = run(script, ready.exists, grace=120)
     assert ended.interrupted
     assert cleaned.exists()
-    assert running.error_sentence(ended) == "canceled; nothing is left half written"
+    assert running.error_sentence(ended) == "canceled; no partial files were left"
 
 
 @pytest.mark.unix

@@ -106,11 +106,11 @@ def test_a_sample_is_walked_through_and_gives_areas(user, land, model):
             else:
                 tab.keyboard.press(str(seen))
             until(tab, "n => polyad.store.done === n && !polyad.store.pending", k + 1)
-        assert "12 of 12 checked, 1 cannot be told" in tab.inner_text("#points-note")
+        assert "12 of 12 checked, 1 unsure" in tab.inner_text("#points-note")
         tab.click("#list-unsure")
         assert tab.locator("#points button").count() == 1
         assert "the map says" not in tab.inner_text("body")
-    assert "12 of 12 points are checked, of which 1 cannot be told" in running.press_ctrl_c()
+    assert "12 of 12 points are checked, of which 1 unsure" in running.press_ctrl_c()
 
     refused = user.starts("polyad area map.tif checked.csv || true").read()
     assert "1 of 12 points have no 'reference' yet, the first in line 5" in " ".join(

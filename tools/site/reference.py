@@ -125,7 +125,7 @@ def write_reference(folder: Path) -> None:
     (program / "index.md").write_text(
         "# Command line\n\nEach page is what `polyad COMMAND --help` prints.\n\n"
         f"| command | what it does |\n|---|---|\n{table}\n\n"
-        "Exit code 0: done. 2: refused or stopped, with a sentence that says why.\n\n"
+        "Exit code 0: done. 2: failed, with an error message. 130: interrupted.\n\n"
         f":::{{toctree}}\n:hidden:\n\n{listed}\n:::\n"
     )
     index = folder / "index.md"  # in the repository these pages do not exist

@@ -19,7 +19,7 @@ class Option(NamedTuple):
         Key of `algorithm.KINDS`.
     flag : str
         The option of the command, or the name of its argument. Rows with the same flag are
-        alternatives, of which one is to be chosen.
+        mutually exclusive alternatives.
     text : str
         What the dialog shows.
     needed : bool

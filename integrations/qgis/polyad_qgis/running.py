@@ -115,7 +115,7 @@ def warning(line: str) -> str | None:
 
 
 def error_sentence(ended: Ended) -> str:
-    """Return why a command failed, in one sentence.
+    """Return why a command failed, as one message.
 
     That is Cancel, polyad's own sentence, what was wrong with the arguments, or the end of a
     traceback.
@@ -130,7 +130,7 @@ def error_sentence(ended: Ended) -> str:
     >>> error_sentence(Ended(-9, [], False))
     'polyad was ended from outside (signal 9)'
     >>> error_sentence(Ended(130, ["polyad: stopped"], True))
-    'canceled; nothing is left half written'
+    'canceled; no partial files were left'
     >>> error_sentence(Ended(2, ["polyad: scene.hdr: no such file"], True))
     'scene.hdr: no such file'
     >>> error_sentence(Ended(1, ["Traceback", "RuntimeError: disk on fire"], False))
@@ -139,7 +139,7 @@ def error_sentence(ended: Ended) -> str:
     code, errors, interrupted = ended
     if interrupted and (code in INTERRUPTED or os.name == "nt"):
         force = "; polyad had to be ended by force" if code == -9 else ""
-        return f"canceled; nothing is left half written{force}"
+        return f"canceled; no partial files were left{force}"
     lines = [line.strip() for line in errors if line.strip() and warning(line) is None]
     for line in reversed(lines):
         if line.startswith("polyad: "):

@@ -83,7 +83,7 @@ def test_canceled_map_says_what_it_left(qgis, area, model, tmp_path):
     out = tmp_path / "map.tif"
     result = qgis.script("cancel", model=model, scene=scene, map=out)
     if result["error"]:
-        assert "canceled; nothing is left half written" in result["error"]
+        assert "canceled; no partial files were left" in result["error"]
         assert list(tmp_path.iterdir()) == []
     else:
         assert "polyad had finished before it could be canceled" in result["said"]
@@ -93,7 +93,7 @@ def test_canceled_map_says_what_it_left(qgis, area, model, tmp_path):
 @pytest.mark.parametrize(
     ("script", "error"),
     [
-        ("echo ready; exec sleep 600", "canceled; nothing is left half written"),
+        ("echo ready; exec sleep 600", "canceled; no partial files were left"),
         ("trap '' INT; echo ready; echo 'polyad: disk full' >&2; exit 2", "disk full"),
     ],
 )

@@ -391,9 +391,7 @@ def written(info: ClassInfo, classes: Sequence[ClassInfo]) -> str:
     for text in ways:
         if find_classes(classes, text) == [info]:
             return text
-    raise InputError(
-        f"class {class_key(info)} cannot be told from another by name or id; rename it"
-    )
+    raise InputError(f"class {class_key(info)} has the name or id of another; rename it")
 
 
 def _clean(note: str) -> str:

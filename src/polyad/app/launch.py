@@ -232,7 +232,7 @@ def check(
     put(f"{workspace.done:,} of {points} are checked; answers go into {workspace.out}")
     put(f"every answer is kept in {workspace.journal.path}; end with Ctrl+C")
     page.run_in_browser(browser)
-    unsure = f"of which {workspace.unsure:,} cannot be told"
+    unsure = f"of which {workspace.unsure:,} unsure"
     put(f"{workspace.done:,} of {points} are checked, {unsure}: {workspace.out}")
 
 

@@ -189,7 +189,7 @@ def _download(content: bytes, name: str, media: str) -> Response:
 
 
 async def _answer_error(_: Request, error: Exception) -> JSONResponse:
-    """Answer an error in one sentence of JSON."""
+    """Answer an error as one message in JSON."""
     status, text, headers = 422, str(error), None
     if isinstance(error, HTTPException):
         status, text = error.status_code, str(error.detail)

@@ -167,7 +167,7 @@ def _noting_interrupts() -> Iterator[list[int]]:
 
 
 def _fail_with(error: Exception) -> NoReturn:
-    """End with one sentence on an error; raise it again if it is a bug."""
+    """End with one message on an error; raise it again if it is a bug."""
     if isinstance(error, PolyadError):
         fail(str(error))
     if isinstance(error, BrokenPipeError):  # as in `polyad scenes | head -1`

@@ -163,9 +163,9 @@ def contract_except(x: Tensor, factors: Sequence[Tensor], mode: int) -> Tensor:
 
 def _check_sizes(shape: tuple[int, ...], factors: Sequence[Tensor]) -> None:
     """Refuse a transposed sample: the rebuilt weight would take it for one that fits."""
-    wanted = tuple(f.shape[-1] for f in factors)
-    if shape != wanted:
-        raise InputError(f"factors fit samples of {wanted}, got samples of {shape}")
+    expected = tuple(f.shape[-1] for f in factors)
+    if shape != expected:
+        raise InputError(f"factors expect samples of {expected}, got {shape}")
 
 
 def _contract_group(x: Tensor, factors: Sequence[Tensor], group: tuple[int, ...]) -> Tensor:

@@ -106,5 +106,5 @@ def test_names_without_ids_are_not_joined_with_ids_without_names():
     named = named.assign_attrs({NUMBERED_BY_NAME: True})
     bare = xr.DataArray(np.array([[0, 0, 1]]), dims=("y", "x"))
     for order in ([named, bare], [bare, named]):
-        with pytest.raises(SceneMismatch, match="which class is which cannot be told"):
+        with pytest.raises(SceneMismatch, match="classes cannot be matched"):
             join_labels(order, ["a", "b"])

@@ -112,7 +112,7 @@ export function pointList(store, go) {
     if (points === null) rebuild();
     else for (const k of points) fill(k);
     const { done, unsure } = store, all = store.answers.length;
-    $("points-note").textContent = `${done} of ${all} checked${unsure ? `, ${unsure} cannot be told` : ""}`;
+    $("points-note").textContent = `${done} of ${all} checked${unsure ? `, ${unsure} unsure` : ""}`;
     $("progress").setAttribute("aria-valuemax", String(all));
     $("progress").setAttribute("aria-valuenow", String(done));
     $("progress-done").style.width = `${(100 * done) / Math.max(all, 1)}%`;

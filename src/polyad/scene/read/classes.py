@@ -331,7 +331,7 @@ def join_labels(rasters: Sequence[xr.DataArray], sources: Sequence[str]) -> xr.D
         if any(numbered) and not any(map(has_own_name, _whole_table(raster))):
             raise SceneMismatch(
                 f"{source}: has class ids without names, and {sources[numbered.index(True)]} has "
-                "names without ids: which class is which cannot be told; give both names"
+                "names without ids: classes cannot be matched; give both names"
             )
     by_name = all(numbered)
     if by_name:  # then the order of the files does not matter

@@ -106,7 +106,7 @@ def value_dataset(frame: MapFrame, bands: Array) -> xr.Dataset:
         if target.low is not None and target.high is not None:
             about["valid_range"] = np.array([target.low, target.high], np.float32)
         variables[name] = xr.Variable(("y", "x"), values, about)
-    return _dataset(frame, variables, {"title": "Map of values"})
+    return _dataset(frame, variables, {"title": "Map of regression targets"})
 
 
 def _dataset(

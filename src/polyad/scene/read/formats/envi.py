@@ -236,7 +236,7 @@ def _numbers(
 ) -> NDArray[np.float64] | None:
     """Return the ``count`` numbers of a braced list, None if it does not hold them.
 
-    A list with too many or too few entries is warned of: which band is which cannot be told.
+    A list with too many or too few entries gives a warning and is ignored.
     """
     entries = [v for v in fields.get(name, "").strip("{} \n").split(",") if v.strip()]
     if len(entries) != count:
