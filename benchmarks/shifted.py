@@ -223,7 +223,7 @@ PROTOCOLS: dict[str, tuple[Protocol, tuple[tuple[str, str], ...], str]] = {
     "other ground": (
         other_ground,
         (FAST, OTHERS),
-        "The other half of a scene, after a radiometric shift",
+        "The other half of a scene, shifted",
     ),
     "corrupt": (corrupted, (FAST, OTHERS, HERE), "Corrupt pixels"),
 }

@@ -299,7 +299,7 @@ def open_bands(
 
 @contextmanager
 def open_geotiff(outputs: Outputs, path: Path, frame: MapFrame) -> Iterator[Raster]:
-    """Yield a map of regression targets, or one of classes, which stands alone: all is in the TIFF's tags.
+    """Yield a map of regression targets, or one of classes with all it holds in the TIFF's tags.
 
     Beside a class map go the names for GDAL (``.aux.xml``) and the style for QGIS (``.qml``).
     """
