@@ -3,7 +3,7 @@
     python -m benchmarks.compression [--page-only]
 
 Appends one JSON line per (seed, rank, way, learning rate) to docs/results/compression.jsonl, skips
-what is there, and writes docs/how-to/compression.md from the lines. Learning rates are chosen on
+what is there, and writes docs/results/compression.md from the lines. Learning rates are chosen on
 seeds 100 to 104; the page shows seeds 0 to 9.
 """
 
@@ -27,7 +27,7 @@ from benchmarks.harness import DOCS, RESULTS, chosen, fill, read_records, table
 from polyad import RankRLinear
 
 RECORDS = RESULTS / "compression.jsonl"
-PAGE = DOCS / "how-to/compression.md"
+PAGE = DOCS / "results/compression.md"
 SHAPE, SIZE, HIDDEN, CLASSES = (8, 8), 64, 64, 10
 RANKS = (1, 2, 3)
 SEEDS, CHOICE_SEEDS = range(10), range(100, 105)

@@ -22,7 +22,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils import parametrizations, parametrize, prune
 
-from benchmarks.harness import DOCS, fill, table
+from benchmarks.harness import RESULTS, fill, table
 from polyad import RankRClassifier, RankRLinear, RankRNet
 
 SHAPE = (5, 5, 12)
@@ -291,7 +291,7 @@ def main() -> None:
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     found = table(["tool", "version", "result"], [row(name) for name in ROWS])
     print(found)
-    fill(DOCS / "in-your-model.md", {"tools": found})
+    fill(RESULTS / "in-your-model.md", {"tools": found})
 
 
 if __name__ == "__main__":

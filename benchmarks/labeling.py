@@ -32,7 +32,7 @@ from polyad.scene.read.labels import open_labels
 from polyad.scene.read.scenes import open_known_labels
 
 ROOT = DOCS.parent
-RECORDS, PAGE = RESULTS / "labeling.jsonl", DOCS / "labeling.md"
+RECORDS, PAGE = RESULTS / "labeling.jsonl", RESULTS / "labeling.md"
 POTSDAM = ROOT.parent / "shared/data/enmap_potsdam"
 SCENES = {"Indian Pines": "indian-pines", "Potsdam tiles": str(POTSDAM / "potsdam_train.tif")}
 CLASSES, LABELS = (5, 16), (20, 80, 200)
