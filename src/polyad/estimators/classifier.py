@@ -17,7 +17,17 @@ from sklearn.utils.multiclass import check_classification_targets
 from polyad.errors import InputError
 from polyad.estimators import defaults
 from polyad.estimators.base import RankREstimator
-from polyad.estimators.parameters import Array, Samples
+
+# The generated constructor is annotated with these; typing.get_type_hints looks for them here
+from polyad.estimators.parameters import (  # noqa: F401
+    ActivationName,
+    Array,
+    Auto,
+    Device,
+    Samples,
+    Solver,
+    StartName,
+)
 from polyad.estimators.scaler import as_given, check_mean
 from polyad.fitting.epochs import OnEpoch
 
