@@ -12,7 +12,17 @@ from sklearn.base import MultiOutputMixin, RegressorMixin
 from polyad.errors import InputError
 from polyad.estimators.base import RankREstimator
 from polyad.estimators.defaults import Choice
-from polyad.estimators.parameters import Array, Samples
+
+# The generated constructor is annotated with these; typing.get_type_hints looks for them here
+from polyad.estimators.parameters import (  # noqa: F401
+    ActivationName,
+    Array,
+    Auto,
+    Device,
+    Samples,
+    Solver,
+    StartName,
+)
 from polyad.estimators.scaler import as_given
 from polyad.fitting.epochs import OnEpoch
 
