@@ -2,7 +2,6 @@
 
     python -m benchmarks.scene_mapping                  # Indian Pines: speed and memory
     python -m benchmarks.scene_mapping --large FOLDER   # 200 MB and 2 GB on disk, removed after
-    python -m benchmarks.scene_mapping --overlap        # 2 GB: reading and computing at a time
 
 Times are medians of rounds in which each way runs once, so that a busy machine slows both. Each run
 prints what it measured, and writes its rows of docs/mapping.md.
@@ -15,7 +14,6 @@ import json
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -25,9 +23,8 @@ import torch
 
 from benchmarks.data import WINDOW, made_classifier
 from benchmarks.harness import DOCS, fill, interleave, peak_bytes, resident
-from polyad.scene.map.classifier import as_scene_model
-from polyad.scene.map.mapping import map_scene, scene_tiles
-from polyad.scene.raster.windows import extract_patches, read_block
+from polyad.scene.map.mapping import map_scene
+from polyad.scene.raster.windows import extract_patches
 from polyad.scene.read.scenes import open_scene
 
 CLASSES = 16
@@ -133,35 +130,6 @@ def large(folder: Path, rounds: int) -> dict[str, dict[str, float]]:
     }
 
 
-def overlap(rounds: int, rows: int = ROWS["2 GB"]) -> dict[str, float]:
-    """Compare a map of a file to reading it alone and to computing alone, by the wall clock.
-
-    The file lies in a temporary folder, and was read before. Computing alone maps the same pixels
-    from memory, in the order in which the file has them.
-    """
-    with tempfile.TemporaryDirectory() as folder:
-        scene = open_scene(write_scene(Path(folder), rows))
-        model = as_scene_model(made_classifier(BANDS, CLASSES), scene)
-        tiles, in_memory = scene_tiles(scene, None, model), scene.copy(data=scene.values)
-
-        def read() -> None:
-            for tile in tiles:
-                read_block(scene, tile, WINDOW // 2)
-
-        ways = {
-            "reading": read,
-            "computing": lambda: map_scene(model, in_memory),
-            "both": lambda: map_scene(model, scene),
-        }
-        times = interleave(ways, rounds, clock=time.perf_counter)
-    longer = max(times["reading"].least, times["computing"].least)
-    return {name: t.least for name, t in times.items()} | {
-        "scene bytes": scene.nbytes,
-        "threads": torch.get_num_threads(),
-        "over the longer": times["both"].least / longer,
-    }
-
-
 def in_own_process(*arguments: str) -> dict[str, float]:
     command = [sys.executable, __file__, f"--threads={torch.get_num_threads()}", *arguments]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
@@ -189,7 +157,6 @@ def main() -> None:
     # More threads add synchronization overhead, and measure the other jobs of a busy machine.
     parser.add_argument("--threads", type=int, choices=(1, 2), default=1)
     parser.add_argument("--large", type=Path, metavar="FOLDER")
-    parser.add_argument("--overlap", action="store_true")
     parser.add_argument("--map", help=argparse.SUPPRESS)
     parser.add_argument("--memory", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -198,10 +165,7 @@ def main() -> None:
         print(json.dumps(map_large(options.map) if options.map else memory()))
         return
     found: dict[str, Any]
-    if options.overlap:
-        found = overlap(min(options.rounds, 3))
-        parts = {f"overlap, {options.threads}": f"{found['over the longer']:.2f} times"}
-    elif options.large:
+    if options.large:
         found = large(options.large, min(options.rounds, 3))
         parts = large_parts(found)
     else:
