@@ -58,7 +58,7 @@ def test_map_writes_values_and_their_deviation(trained, place):
     told = json.loads(run("info", out, "--json").out)
     assert told["kind"] == "map of a regression target"
     assert told["targets"] == [f"cover: {values.min():.7g} to {values.max():.7g}"]
-    assert json.loads(run("info", unsure, "--json").out)["kind"].startswith("standard deviations")
+    assert json.loads(run("info", unsure, "--json").out)["kind"].startswith("standard deviation")
 
 
 def test_evaluate_compares_with_other_plots_and_draws_them(trained, place):

@@ -175,7 +175,7 @@ def compare(first: ArrayLike, second: ArrayLike) -> Comparison:
     Examples
     --------
     >>> compare([1.0, 2.0, 3.0, 4.0], [1.1, 2.1, 2.9, 3.9]).path
-    ('Shapiro-Wilk 0.972, 0.972', 'Levene 0.848', 'Student (df 6)')
+    ('Shapiro-Wilk 0.972, 0.995', 'Levene 0.815', 'Student (df 6)')
     """
     a, b = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
     # a constant sample is not normal, and scipy has no p-value for it

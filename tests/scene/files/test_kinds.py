@@ -173,7 +173,7 @@ def test_every_command_asks_before_it_works(
     for name in ("t.txt", "t.html", "t.tif", "t.csv", "d/s.tif", "d/model.polyad", "q.qml"):
         Path(name).parent.mkdir(exist_ok=True)
         Path(name).write_text("mine")
-    for name in ("d/report.html",):
+    for name in ("d/report.html", "d/paper.md"):
         Path(name).parent.mkdir(exist_ok=True)
         Path(name).write_text("mine")
     Path("t.zarr").mkdir()

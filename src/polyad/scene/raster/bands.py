@@ -75,6 +75,7 @@ class Bands:
 
         Examples
         --------
+        >>> import xarray as xr
         >>> scene = xr.DataArray(np.zeros((1, 1, 4)), dims=("y", "x", "band"))
         >>> Bands.of(keep_bands(scene, [True, False, False, True], "flagged as bad")).note
         '2 of 4: 2-3 flagged as bad'
@@ -108,6 +109,7 @@ def keep_bands(scene: xr.DataArray, keep: npt.ArrayLike, why: str) -> xr.DataArr
 
     Examples
     --------
+    >>> import xarray as xr
     >>> scene = xr.DataArray(np.zeros((1, 1, 4)), dims=("y", "x", "band"))
     >>> scene = keep_bands(scene, np.array([True, False, False, True]), "flagged as bad")
     >>> Bands.of(scene).left_out, scene["number"].values.tolist()
@@ -160,6 +162,7 @@ def named_bands(scene: xr.DataArray) -> str:
 
     Examples
     --------
+    >>> import xarray as xr
     >>> coords = {"wavelength": ("band", [500.0, 1340.0, 1350.0]), "number": ("band", [3, 9, 10])}
     >>> scene = xr.DataArray(np.zeros((1, 1, 3)), dims=("y", "x", "band"), coords=coords)
     >>> named_bands(scene)
