@@ -173,7 +173,7 @@ def test_a_class_without_a_name_has_that_of_its_other_points(scene, folder):
     ("record", "out", "words"),
     [
         ({"\ud800": "a"}, "o.csv", "its fields are refused .*surrogates not allowed"),
-        ({"a": "\ud800"}, "o.geojson", r"text in Unicode, got '\\ud800' in the field 'a' of point"),
+        ({"a": "\ud800"}, "o.geojson", "its fields are refused .*surrogates not allowed"),
         ({"a": 1e400}, "o.geojson", "its fields are refused .*not JSON compliant"),
         ({"Name": "a", "name": "b"}, "o.gpkg", "'name' has the name of the field 'Name'"),
         ({"x": 5}, "o.csv", "the field 'x' has the name of what places a point"),

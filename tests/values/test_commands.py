@@ -111,7 +111,7 @@ def test_several_targets_are_several_bands(place):
         (("--field", "crop"), "line 2: expected a number for 'crop', got 'corn'"),
         (("--field", "cover", "--bounds", "1", "0"), "bounds must be two finite numbers"),
         (("--field", "cover", "--bounds", "0", "1e300"), "bounds must be from -3.4e+38"),
-        (("--field", "cover,cover"), "got 'cover' more than once"),
+        (("--field", "cover,cover"), "got cover, cover; name each once"),
         (("--field", "cover", "--merge", "a+b=c"), "--merge is for classes; leave it out"),
         (("--field", "cover", "--preset", "paper"), "presets fast and best, got 'paper'"),
         (("--field", "mass", "--bounds", "0", "1"), "lie outside the bounds 0 to 1"),

@@ -103,8 +103,8 @@ def test_a_raster_on_the_scenes_grid_has_a_target_for_each_band(tmp_path):
         (["1,2,"], "row,col,cover", "cover", "no feature has a number in cover"),
         (["1,2,3"], "row,col,mass", "cover", "'row,col,cover', 'x,y,cover'"),
         (["1,2,3"], "row,col,cover", None, "expected the field that holds the values"),
-        (["1,2,3"], "row,col,cover", ["cover", "Cover"], "got 'Cover' more than once"),
-        (["1,2,3"], "row,col,cover", "cover,cover", "got 'cover' more than once; name it once"),
+        (["1,2,3"], "row,col,cover", ["cover", "Cover"], "got cover, Cover; name each once"),
+        (["1,2,3"], "row,col,cover", "cover,cover", "got cover, cover; name each once"),
         (
             ["1,2,1e308", "1,2,1e308"],
             "row,col,cover",

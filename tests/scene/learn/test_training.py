@@ -150,7 +150,7 @@ def test_another_classifier_of_patches_is_trained_and_mapped(land):
         (lambda v: v[:40], {}, SceneMismatch, "48 rows and 48 columns, got 40 rows"),
         (lambda v: v, {"window": 4}, InputError, "odd"),
         (lambda v: v, {"window": 0}, InputError, "odd"),
-        (lambda v: v, {"solver": "newton"}, InputError, "joint, alternating"),
+        (lambda v: v, {"solver": "newton"}, InputError, "'joint' or 'alternating'"),
         (lambda v: v, {"samples_per_class": 0}, InputError, "at least 1"),
         (lambda v: v, {"estimator": SVC(), "rank": 2}, InputError, "parameters rank belong"),
     ],

@@ -295,7 +295,7 @@ def fitted(classifier, shape, y=(1, 2)):
         (rank_r((3, 3, 4)), {}, SceneMismatch, "wants 4 bands, scene has 5"),
         (rank_r((4,)), {}, SceneMismatch, "wants 4 bands, scene has 5"),
         (fitted(SVC(), (4,)), {}, SceneMismatch, "wants 4 bands, scene has 5"),
-        (fitted(SVC(), (4,)), {"window": 3}, InputError, "no windows of 3 x 3"),
+        (fitted(SVC(), (4,)), {"window": 3}, InputError, "expected a model of windows of 3 x 3"),
         (rank_r((3, 3, 5)), {"window": 5}, InputError, "windows of side 3, got window=5"),
         (rank_r((4, 4, 5)), {}, InputError, "odd"),
         (rank_r((3, 5, 5)), {}, InputError, "square windows"),

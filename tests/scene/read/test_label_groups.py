@@ -115,7 +115,7 @@ def test_groups_stay_with_labels_whose_classes_are_merged(scene, tmp_path):
             "plot",
             "1 labels have no value in the group field 'plot'",
         ),
-        ("row,col,class,plot\n1,1,a,x\n2,2,b,nan\n", "plot", "the first in line or feature 3"),
+        ("row,col,class,plot\n1,1,a,x\n2,2,b,nan\n", "plot", "the first in line 3"),
     ],
 )
 def test_a_field_that_groups_nothing_is_refused(scene, tmp_path, text, field, told):

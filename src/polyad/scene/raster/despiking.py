@@ -113,7 +113,8 @@ def undeclared_nodata(pixels: npt.NDArray[Any], known: Sequence[float | None]) -
         return None
     low, high = np.percentile(sample, (1, 99))
     far = (values < low - (high - low) / 2) | (values > high + (high - low) / 2)
-    for value in values[far & (counts >= LEAST_CONSTANT) & np.isfinite(values)]:
+    usable = np.abs(values) <= np.finfo(np.float32).max  # beyond single precision there is no data
+    for value in values[far & (counts >= LEAST_CONSTANT) & usable]:
         one = spectra[np.argmax(same & (spectra[:, 0] == value))]
         if float(value) not in known and (one == value).all():
             return float(value)
