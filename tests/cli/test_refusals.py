@@ -77,7 +77,7 @@ EVALUATE = ("evaluate", "{place}/m.polyad", "{place}/bil.hdr")
         ((*TRAIN[:4], "{bad}"), ("an existing folder",)),
         ((MAP[0], "{bad}/nothing.polyad", *MAP[2:]), ("cannot be read",)),
         ((MAP[0], "{bad}/torn.polyad", *MAP[2:]), ("damaged",)),
-        ((MAP[0], "{bad}/a-file", *MAP[2:]), ("no model file",)),
+        ((MAP[0], "{bad}/a-file", *MAP[2:]), ("is not a model file",)),
         (
             (*MAP[:2], "{bad}/narrow.hdr", *MAP[3:]),
             ("8 bands (450 to 900 nm)", "has 5 (450 to 707 nm)", "gdal_translate"),

@@ -38,7 +38,8 @@ def test_every_link_of_the_readme_leads_to_a_file():
 def test_first_screen_of_the_readme_has_a_sentence_a_picture_and_an_install_line():
     lines = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()[:40]
     first = "\n".join(lines)
-    for piece in ("**Maps a hyperspectral scene", "![", "pip install", "polyad train", "| you have |"):
+    pieces = ("**Maps a hyperspectral scene", "![", "pip install", "polyad train", "| you have |")
+    for piece in pieces:
         assert piece in first
 
 

@@ -69,7 +69,9 @@ def reproduce(
 ) -> None:
     """Run the paper's experiments: records, tables, figures, report."""
     if not force and (out / "paper.md").exists() and not (out / "records").is_dir():
-        raise InputError(f"{out / 'paper.md'} was not written by polyad reproduce and would be lost; pass --force")
+        raise InputError(
+            f"{out / 'paper.md'} was not written by polyad reproduce and would be lost; pass --force"
+        )
     from polyad import experiments
 
     given: dict[str, Any] = {

@@ -406,11 +406,13 @@ class PatchSVC(ClassifierMixin, BaseEstimator):
 
     def predict(self, X: Array) -> Array:
         """Return the class of each sample, ``(n,)``."""
-        return self.machine_.predict(self._checked(X))
+        features = self._checked(X)
+        return self.machine_.predict(features)
 
     def decision_function(self, X: Array) -> Array:
         """Return one-versus-rest scores, ``(n, C)``, or ``(n,)`` for two classes."""
-        return self.machine_.decision_function(self._checked(X))
+        features = self._checked(X)
+        return self.machine_.decision_function(features)
 
     def _checked(self, X: Array) -> Array:
         check_is_fitted(self, "machine_")
