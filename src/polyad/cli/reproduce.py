@@ -70,7 +70,7 @@ def reproduce(
     """Run the paper's experiments: records, tables, figures, report."""
     if not force and (out / "paper.md").exists() and not (out / "records").is_dir():
         raise InputError(
-            f"{out / 'paper.md'} was not written by polyad reproduce and would be lost; pass --force"
+            f"{out / 'paper.md'} was not written by polyad reproduce and would be lost; use --force"
         )
     from polyad import experiments
 
